@@ -1,0 +1,42 @@
+#pragma once
+// The data of a run, opened: what `data.*` of a config names.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tril/base/token_file.h"
+#include "tril/config/data_config.h"
+#include "tril/data/text_reader.h"
+#include "tril/tokenizer/tokenizer.h"
+
+namespace tril {
+
+struct TrainingData {
+  TokenFile train;
+  std::optional<TokenFile> validation;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::string train_fingerprint;       ///< changes with the tokens that training sees
+  std::string validation_fingerprint;  ///< empty without validation
+  /// Bundled corpus only: the exact -log P of the validation split, in nats, over the very tokens
+  /// that a whole evaluation scores. No honest model's total is lower.
+  std::optional<double> validation_floor_nats;
+};
+
+/// Opens (makes, tokenises, finds in the cache) the training and validation data. `tokenizer`, when
+/// given (resume), is used instead of the config's. Throws DataError: missing file, foreign
+/// tokenizer, split too short for one window of `context_length` + 1 tokens.
+TrainingData open_training_data(const DataConfig& config,
+                                int64_t context_length,
+                                std::shared_ptr<const Tokenizer> tokenizer,
+                                const TextHooks& hooks);
+
+/// The bundled corpus as a text file in the user's cache, with its side file; made when missing.
+struct TalesFiles {
+  std::filesystem::path text;
+  std::filesystem::path marks;
+};
+TalesFiles cached_tales(int64_t min_bytes, uint64_t seed);
+
+}  // namespace tril

@@ -1,0 +1,46 @@
+#pragma once
+// The loss of a text: every token but the first scored exactly once, the same windows every time.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "tril/base/token_file.h"
+#include "tril/model/gpt.h"
+#include "tril/tokenizer/tokenizer.h"
+
+namespace tril {
+
+struct EvaluateOptions {
+  int64_t max_tokens =
+      0;  ///< 0: all; else about so many, in evenly spaced windows, always the same
+  int64_t batch_size =
+      0;  ///< windows at once; 0: as many as make 8192 tokens. Does not change the result.
+  torch::ScalarType precision = torch::kFloat32;
+  std::function<bool()> should_stop;                             ///< polled between batches
+  std::function<void(int64_t done, int64_t total)> on_progress;  ///< in tokens
+};
+
+struct Evaluation {
+  double nats = 0;     ///< sum over the scored tokens
+  int64_t tokens = 0;  ///< scored tokens
+  int64_t bytes = 0;   ///< bytes of text that the scored tokens stand for
+  bool whole = false;  ///< every token but the first was scored
+
+  double loss() const { return nats / static_cast<double>(tokens); }  ///< mean nats per token
+  double perplexity() const;                                          ///< exp(loss)
+  double bits_per_byte() const;  ///< of the scored tokens' text
+};
+
+/// Windows of stride T from the start of the file, the last one shorter: 10 tokens give 9
+/// predictions. Each token is predicted from the tokens before it in its window.
+/// Nothing when `should_stop` said so. DataError for fewer than 2 tokens or an id outside the
+/// model's vocabulary. The model is put into evaluation mode and back.
+std::optional<Evaluation> evaluate(GPT& model,
+                                   const TokenFile& tokens,
+                                   const Tokenizer& tokenizer,
+                                   const EvaluateOptions& options);
+
+}  // namespace tril

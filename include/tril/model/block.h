@@ -1,0 +1,35 @@
+#pragma once
+// One layer of the model: attention moves information between positions, the feed-forward network
+// works on each; both add to a residual stream.
+
+#include <torch/torch.h>
+
+#include "tril/config/model_config.h"
+#include "tril/model/feed_forward.h"
+#include "tril/model/multi_head_attention.h"
+#include "tril/model/norm.h"
+
+namespace tril {
+
+/// Pre-norm block: x + attn(ln1(x)), then x + ffn(ln2(x)).
+///   x        (B, T, C)
+///   returns  (B, T, C)
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(const ModelConfig& config, const AttentionTables& tables);
+
+  torch::Tensor forward(const torch::Tensor& x);
+  torch::Tensor forward_cached(const torch::Tensor& x, BlockCache& cache, int64_t length);
+
+  NormLayer ln1{nullptr};
+  MultiHeadAttention attn{nullptr};
+  NormLayer ln2{nullptr};
+  FeedForward ffn{nullptr};
+
+ private:
+  torch::Tensor residual_dropout(const torch::Tensor& x) const;
+  double dropout_;
+};
+TORCH_MODULE(Block);
+
+}  // namespace tril

@@ -1,0 +1,54 @@
+#pragma once
+// One attention head, written out: the plain form that the fast path is tested against.
+
+#include <torch/torch.h>
+
+#include "tril/config/model_config.h"
+#include "tril/model/rotary.h"
+
+namespace tril {
+
+/// What all heads of a model share: made once by GPT, never saved.
+struct AttentionTables {
+  torch::Tensor tril;  ///< (context_length, context_length) bool, true on and below the diagonal
+  RotaryTable rotary;  ///< undefined when positions are learned
+};
+
+AttentionTables make_attention_tables(const ModelConfig& config);
+
+/// A head's weights and what it reads with them.
+struct HeadAttention {
+  torch::Tensor weights;  ///< (B, T, T): row i says how much position i reads from each j <= i
+  torch::Tensor output;   ///< (B, T, D)
+};
+
+/// Scaled dot-product attention of one head, T x T materialised.
+/// Source: Vaswani et al. 2017, section 3.2.1.
+///   x        (B, T, C) float, 1 <= T <= context_length
+///   returns  (B, T, D)
+class HeadImpl : public torch::nn::Module {
+ public:
+  HeadImpl(const ModelConfig& config, const AttentionTables& tables);
+
+  torch::Tensor forward(const torch::Tensor& x) { return attention(x).output; }
+
+  /// The same, with the attention weights (before dropout).
+  HeadAttention attention(const torch::Tensor& x);
+
+  torch::nn::Linear query{nullptr};  ///< (C -> D): what am I looking for?
+  torch::nn::Linear key{nullptr};    ///< (C -> D): what do I contain?
+  torch::nn::Linear value{nullptr};  ///< (C -> D): what do I pass on if selected?
+  torch::Tensor tril;                ///< the causal mask, shared by all heads
+
+ private:
+  RotaryTable rotary_;
+  bool qk_norm_;
+  double norm_epsilon_;
+  double dropout_;
+};
+TORCH_MODULE(Head);
+
+/// Root-mean-square normalisation over D without a gain, as `qk_norm` applies it to q and k.
+torch::Tensor normalize_qk(const torch::Tensor& x, double epsilon);
+
+}  // namespace tril

@@ -1,0 +1,21 @@
+#pragma once
+// The length of the whole gradient, without asking the device for a number.
+
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace tril {
+
+/// What clipping and the non-finite check need; all are 0-dim float tensors on the gradients'
+/// device.
+struct GradientNorm {
+  torch::Tensor norm;       ///< L2 norm over all gradients
+  torch::Tensor divisor;    ///< max(1, norm / max_norm): divide gradients by it to clip
+  torch::Tensor found_inf;  ///< 1 when the norm is not finite, else 0
+};
+
+/// `max_norm` 0 means: do not clip (divisor 1). The gradients are not changed.
+GradientNorm gradient_norm(const std::vector<torch::Tensor>& gradients, double max_norm);
+
+}  // namespace tril

@@ -1,0 +1,22 @@
+#pragma once
+// The parameters of a module under their registered names.
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace tril {
+
+/// A tensor under the name it has in a checkpoint.
+struct NamedTensor {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+/// Every parameter once, in registration order: what the optimizer, clipping, counts and saving
+/// use. A tensor registered under two names is listed under the first (LibTorch would list it
+/// twice).
+std::vector<NamedTensor> unique_parameters(const torch::nn::Module& module);
+
+}  // namespace tril

@@ -1,0 +1,76 @@
+#pragma once
+// What turns text into ids and back. Every tokenizer is written to and read from `tokenizer.json`,
+// and has a fingerprint that ties token files and checkpoints to it.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tril/base/error.h"
+#include "tril/base/json.h"
+
+namespace tril {
+
+/// Text that has no ids. Keeps its parts, so that whoever encodes a long text in pieces can name
+/// the place in the whole: "character 'd' (U+0064) at offset 0 is not in ...".
+class EncodeError : public DataError {
+ public:
+  /// `offset`: bytes before the fault. `place`: what the offset counts in, such as " of 'a.txt'".
+  EncodeError(std::string subject, int64_t offset, std::string problem, std::string place = "");
+
+  int64_t offset() const noexcept { return offset_; }
+  /// The same fault, with its offset counted in a larger text.
+  EncodeError located(int64_t offset, std::string place) const;
+
+ private:
+  std::string subject_;
+  int64_t offset_;
+  std::string problem_;
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// "byte", "char", ...
+  virtual std::string kind() const = 0;
+  /// Ids are in [0, vocab_size()).
+  virtual int64_t vocab_size() const = 0;
+  /// Appends the ids of `text`. Throws DataError for text that has no ids (a character outside
+  /// the vocabulary, invalid UTF-8), naming the character and its offset.
+  virtual void encode_to(std::string_view text, std::vector<int32_t>& out) const = 0;
+  /// The bytes of one token: not always a whole character. The id must be inside (DataError).
+  virtual std::string_view token_bytes(int64_t id) const = 0;
+  /// The id that begins a text when there is no prompt: newline where the vocabulary has it, else
+  /// the lowest id.
+  virtual int64_t start_token() const = 0;
+  /// The id that ends a document, or -1.
+  virtual int64_t end_of_text() const { return -1; }
+  /// The content of tokenizer.json.
+  virtual OrderedJson to_json() const = 0;
+  /// How long a prefix of `text` can be cut off and encoded by itself with the same result as when
+  /// the whole is encoded (for reading text in pieces). `at_end`: nothing follows `text`.
+  virtual size_t safe_prefix(std::string_view text, bool at_end) const = 0;
+
+  std::vector<int32_t> encode(std::string_view text) const;
+  std::string decode(std::span<const int64_t> ids) const;
+  std::string decode(std::span<const int32_t> ids) const;
+  /// 32 hex digits over to_json(): equal if and only if the ids mean the same.
+  std::string fingerprint() const;
+};
+
+/// Reads a tokenizer.json. Throws DataError (path, what is wrong).
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
+
+/// "byte", or the path of a tokenizer.json or of a folder that holds one. ("char" alone is refused:
+/// its vocabulary comes from a text.) Throws DataError.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
+
+/// Builds a tokenizer from the parsed content of a tokenizer.json; `origin` is named in errors.
+std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::string& origin);
+
+}  // namespace tril

@@ -1,0 +1,113 @@
+#pragma once
+// The training loop. Everything it needs is handed to it; it owns model, optimizer and progress.
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tril/checkpoint/checkpoint.h"
+#include "tril/checkpoint/run_folder.h"
+#include "tril/config/run_config.h"
+#include "tril/data/batch.h"
+#include "tril/data/training_data.h"
+#include "tril/data/window_sampler.h"
+#include "tril/model/gpt.h"
+#include "tril/optim/adamw.h"
+#include "tril/optim/schedule.h"
+#include "tril/train/metrics.h"
+#include "tril/train/progress.h"
+
+namespace tril {
+
+/// What `auto` became, and where to compute. Stored with a run; resume uses the same.
+struct ResolvedChoices {
+  torch::Device device = torch::kCPU;
+  torch::ScalarType precision = torch::kFloat32;  ///< of matrix products; weights are fp32
+  int64_t threads = 1;
+};
+
+enum class TrainOutcome {
+  kFinished,  ///< all steps done
+  kSignal,    ///< SIGINT or SIGTERM; saved
+  kBudget,    ///< train.max_minutes used; saved
+};
+
+class Trainer {
+ public:
+  /// `config` is resolved (model.vocab_size known); `folder` is locked by the caller. All
+  /// references must outlive the trainer.
+  Trainer(const RunConfig& config,
+          const ResolvedChoices& choices,
+          const TrainingData& data,
+          const RunFolder& folder);
+
+  /// Fresh weights from the seed.
+  void start();
+  /// Weights, moments and progress of a checkpoint.
+  void resume(const Checkpoint& checkpoint);
+
+  /// Trains to the last step, or until a signal or the time budget; always saves before it returns.
+  /// Throws DivergedError, naming the first step whose loss or gradient was not finite; the last
+  /// checkpoint is then as it was.
+  TrainOutcome run();
+
+  const CheckpointState& state() const { return state_; }
+  int64_t total_steps() const { return total_steps_; }
+  GPT& model() { return model_; }
+
+ private:
+  /// One optimizer step: fetch, forward, loss, backward, clip, update.
+  void train_step();
+  void log_step();
+  void evaluate_now();
+  void sample_now();
+  void save();
+
+  Batch fetch(int64_t micro_step) const;
+  bool is_due(int64_t interval) const;
+  bool evaluation_is_due() const;
+  bool save_is_due() const;
+  void require_finite();
+  double floor_per_token() const;
+
+  const RunConfig& config_;
+  const ResolvedChoices& choices_;
+  const TrainingData& data_;
+  const RunFolder& folder_;
+
+  GPT model_;
+  AdamW optimizer_;
+  WindowSampler sampler_;
+  int64_t micro_batches_;
+  int64_t total_steps_;
+  Schedule schedule_;
+  CheckpointState state_;
+
+  // Of the last step; tensors stay on the device until a line is logged.
+  torch::Tensor last_loss_;       ///< 0-dim, mean nats per target token of the step
+  torch::Tensor last_grad_norm_;  ///< 0-dim
+  torch::Tensor first_bad_step_;  ///< 0-dim int64; 0: none
+  double last_learning_rate_ = 0;
+
+  std::unique_ptr<MetricsWriter> metrics_;
+  Progress progress_;
+  bool best_not_saved_ = false;
+
+  /// What the newest checkpoint holds.
+  struct SavedState {
+    int64_t step = 0;
+    int64_t evaluated_step = 0;
+    bool operator==(const SavedState&) const = default;
+  };
+  SavedState saved_;
+
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point run_start_, last_log_, last_save_;
+  Clock::duration paused_{};  ///< since the last line: evaluations, samples, saves
+  int64_t logged_step_ = 0;
+};
+
+}  // namespace tril

@@ -1,0 +1,48 @@
+#pragma once
+// What the files of src/base share and nobody else needs: descriptors that close themselves.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "tril/base/file.h"
+
+namespace tril::posix {
+
+/// Owns a file descriptor.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  ~Fd();
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release();
+
+ private:
+  int fd_;
+};
+
+/// A regular file open for reading, and its size when it was opened.
+struct OpenFile {
+  Fd fd;
+  uint64_t size = 0;
+};
+
+/// Opens a regular file. A missing file, folder, fifo, device or unreadable file is the role's
+/// error; none of them blocks.
+OpenFile open_regular_file(const std::filesystem::path& path, FileRole role);
+
+/// Reads up to n_bytes; 0 at the end of the file. An I/O failure is the role's error.
+size_t read_some(
+    const Fd& fd, void* out, size_t n_bytes, const std::filesystem::path& path, FileRole role);
+
+/// A path as it appears in a message: on one line, whatever bytes it holds.
+std::string shown(const std::filesystem::path& path);
+
+}  // namespace tril::posix

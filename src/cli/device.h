@@ -1,0 +1,29 @@
+#pragma once
+// Which device to compute on, and with how many threads.
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tril::cli {
+
+/// The device a name stands for. "auto": the first GPU when there is a usable one, else the CPU,
+/// and a notice says so. A request for CUDA is never turned into a CPU run: ConfigError with the
+/// reason. "cpu" asks the CUDA driver nothing.
+c10::Device choose_device(const std::string& name);
+
+/// Why no CUDA device can be used; empty when one can.
+std::string why_no_cuda();
+
+/// Sets LibTorch's threads; 0: default_threads(). Returns the number set.
+int64_t set_threads(int64_t threads);
+
+/// CPUs this process may use (affinity and cgroup quota): a pure function of the machine.
+int64_t default_threads();
+
+/// Bytes of memory that can still be had: the lower of the system's available memory and what a
+/// cgroup leaves; 0 when unknown.
+int64_t available_memory_bytes();
+
+}  // namespace tril::cli

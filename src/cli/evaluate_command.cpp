@@ -1,0 +1,136 @@
+// tril evaluate: the loss of a text under a trained model.
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <memory>
+
+#include "commands.h"
+#include "load_run.h"
+#include "tril/base/error.h"
+#include "tril/base/json.h"
+#include "tril/data/prepare.h"
+#include "tril/data/text_cache.h"
+#include "tril/data/training_data.h"
+#include "tril/evaluate/evaluator.h"
+#include "tril/train/progress.h"
+#include "tril/train/stop_signal.h"
+
+namespace tril::cli {
+namespace {
+
+struct EvaluateArguments {
+  RunArgument run;
+  std::string data;
+  int64_t batch_size = 0;
+  bool json = false;
+};
+
+struct EvaluationText {
+  TokenFile tokens;
+  std::string name;
+  std::optional<double> floor_nats;
+};
+
+EvaluationText open_text(const EvaluateArguments& args, const LoadedRun& run) {
+  if (!args.data.empty()) {
+    const std::filesystem::path path(args.data);
+    if (path.extension() == ".tokens") {
+      return {open_token_file_checked(path, *run.tokenizer), args.data, std::nullopt};
+    }
+    return {tokenize_cached({.text = path}, run.tokenizer).train, args.data, std::nullopt};
+  }
+  const TrainingData data =
+      open_training_data(run.config.data, run.config.model.context_length, run.tokenizer, {});
+  if (!data.validation) {
+    throw DataError(
+        fmt::format("{} has no validation split: give a text with --data FILE", args.run.run));
+  }
+  return {*data.validation, "the validation split", data.validation_floor_nats};
+}
+
+int evaluate_run(const EvaluateArguments& args, const CommonOptions& common) {
+  LoadedRun run = load_run(args.run, common);
+  const EvaluationText text = open_text(args, run);
+  Progress progress(0);
+  const auto result =
+      evaluate(run.model,
+               text.tokens,
+               *run.tokenizer,
+               {.batch_size = args.batch_size,
+                .precision = run.state.precision == "bf16" ? torch::kBFloat16 : torch::kFloat32,
+                .should_stop = [] { return stop_signal() != 0; },
+                .on_progress =
+                    [&](int64_t done, int64_t total) {
+                      progress.activity(
+                          fmt::format("evaluating {} %", 100 * done / std::max<int64_t>(total, 1)));
+                    }});
+  progress.clear();
+  if (!result) return 128 + stop_signal();
+  if (!std::isfinite(result->loss())) {
+    throw CheckpointError(fmt::format("the model's output is not finite (checkpoint step {}, {})",
+                                      run.state.step,
+                                      run.checkpoint.folder().string()));
+  }
+  if (args.json) {
+    OrderedJson json;
+    json["loss"] = result->loss();
+    json["perplexity"] = result->perplexity();
+    json["bits_per_byte"] = result->bits_per_byte();
+    json["tokens"] = result->tokens;
+    json["bytes"] = result->bytes;
+    json["step"] = run.state.step;
+    json["checkpoint"] = run.checkpoint.folder().string();
+    fmt::print("{}\n", dump_json(json));
+    return 0;
+  }
+  fmt::print("text           {}\n", text.name);
+  fmt::print("checkpoint     step {}\n", run.state.step);
+  fmt::print("loss           {:.4f} nats per token\n", result->loss());
+  fmt::print("perplexity     {:.3f}\n", result->perplexity());
+  fmt::print("bits per byte  {:.4f}\n", result->bits_per_byte());
+  fmt::print("tokens scored  {} ({} bytes), every one but the first, windows of {}\n",
+             result->tokens,
+             result->bytes,
+             run.config.model.context_length);
+  if (text.floor_nats) {
+    const double floor = *text.floor_nats / static_cast<double>(result->tokens);
+    fmt::print(
+        "floor          {:.4f} nats per token: what the corpus itself leaves open; the model is "
+        "{:.4f} above it\n",
+        floor,
+        result->loss() - floor);
+    if (result->nats < *text.floor_nats - 20) {
+      throw CheckpointError(
+          "the loss is below the exact entropy floor of this text: the model sees what it should "
+          "predict, or the mean is wrong");
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+CommandEntry add_evaluate_command(CLI::App& app, CommonOptions& common) {
+  auto* command = app.add_subcommand("evaluate", "Loss, perplexity and bits per byte of a text");
+  auto args = std::make_shared<EvaluateArguments>();
+  add_run_argument(*command, args->run);
+  command->add_option(
+      "--data", args->data, "A text or .tokens file (default: the run's validation split)");
+  command
+      ->add_option("--batch-size",
+                   args->batch_size,
+                   "Windows at once; does not change the result (0: chosen)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+  command->add_flag("--json", args->json, "One JSON object on stdout");
+  command->footer(
+      R"(Every token but the first is scored exactly once, in windows of the context length; each
+token is predicted from those before it in its window.
+Examples:
+  tril evaluate runs/quickstart
+  tril evaluate runs/quickstart --checkpoint best --data my_text.txt --json)");
+  return {command, [args, &common] { return evaluate_run(*args, common); }};
+}
+
+}  // namespace tril::cli

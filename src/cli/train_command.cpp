@@ -1,0 +1,407 @@
+// tril train: from a config to a trained model.
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "commands.h"
+#include "device.h"
+#include "load_run.h"
+#include "tril/base/error.h"
+#include "tril/base/log.h"
+#include "tril/checkpoint/run_folder.h"
+#include "tril/config/run_config.h"
+#include "tril/data/training_data.h"
+#include "tril/train/memory_estimate.h"
+#include "tril/train/progress.h"
+#include "tril/train/stop_signal.h"
+#include "tril/train/trainer.h"
+
+namespace tril::cli {
+namespace fs = std::filesystem;
+namespace {
+
+struct TrainArguments {
+  std::optional<std::string> config;
+  std::vector<std::string> sets;
+  std::string run_dir;
+  std::string resume;  ///< "", "latest", "auto", a step, or a checkpoint folder
+  bool overwrite = false;
+  bool dry_run = false;
+};
+
+/// Where a resumed run begins.
+struct ResumePoint {
+  Checkpoint checkpoint;
+  CheckpointState state;
+  RunConfig config;
+};
+
+RunFolder run_folder_of(const TrainArguments& args, const std::optional<RunConfig>& config) {
+  return RunFolder(fs::absolute(args.run_dir.empty() ? config->run_dir : args.run_dir));
+}
+
+std::optional<ResumePoint> find_resume_point(const TrainArguments& args, const RunFolder& folder) {
+  if (args.resume.empty()) return std::nullopt;
+  std::optional<fs::path> path;
+  if (args.resume == "auto" || args.resume == "latest") {
+    if (const auto latest = folder.latest()) path = latest->folder;
+    if (!path && args.resume == "auto") return std::nullopt;
+    if (!path) {
+      throw CheckpointError(fmt::format(
+          "--resume: {} holds no complete checkpoint. --resume=auto starts a new run there",
+          folder.root().string()));
+    }
+  } else if (fs::is_directory(args.resume)) {
+    path = args.resume;
+  } else {
+    path = folder.choose(args.resume).folder;
+  }
+  Checkpoint checkpoint = Checkpoint::open(*path);
+  RunConfig config = stored_config(checkpoint);
+  CheckpointState state = checkpoint.state();
+  return ResumePoint{std::move(checkpoint), std::move(state), std::move(config)};
+}
+
+/// Refuses to write into a folder that holds a run, unless told to.
+void require_free(const RunFolder& folder, const TrainArguments& args) {
+  if (!folder.has_run() || args.overwrite || !args.resume.empty()) return;
+  throw ConfigError(fmt::format(
+      "{} already holds a run. Go on with it: --resume. Replace it: --overwrite. Or choose another "
+      "--run-dir",
+      folder.root().string()));
+}
+
+torch::ScalarType resolve_precision(Precision wanted,
+                                    const std::string& stored,
+                                    c10::Device device) {
+  if (wanted == Precision::kBf16) return torch::kBFloat16;
+  if (wanted == Precision::kFp32) return torch::kFloat32;
+  if (!stored.empty()) return stored == "bf16" ? torch::kBFloat16 : torch::kFloat32;
+  return device.is_cpu() ? torch::kFloat32 : torch::kBFloat16;
+}
+
+/// The vocabulary of the model: the tokenizer's, or a larger one that the config asks for.
+void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer) {
+  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
+  if (model.vocab_size < tokenizer.vocab_size()) {
+    throw DataError(fmt::format(
+        "max token id {} >= model.vocab_size {}: the tokenizer has {} ids. Use 0 (the tokenizer's "
+        "size) or at least {}",
+        tokenizer.vocab_size() - 1,
+        model.vocab_size,
+        tokenizer.vocab_size(),
+        tokenizer.vocab_size()));
+  }
+}
+
+/// Same data as before: the promise of an exact resume rests on it.
+void require_same_data(const CheckpointState& state, const TrainingData& data) {
+  const auto check = [](const char* what, const std::string& stored, const std::string& found) {
+    if (stored == found) return;
+    throw DataError(
+        fmt::format("the {} data is not what this run was trained with (fingerprint {}, the "
+                    "checkpoint has {}). "
+                    "Start a new run for other data",
+                    what,
+                    found.empty() ? "none" : found,
+                    stored.empty() ? "none" : stored));
+  };
+  check("training", state.train_fingerprint, data.train_fingerprint);
+  check("validation", state.validation_fingerprint, data.validation_fingerprint);
+}
+
+std::string format_bytes(double bytes) {
+  return bytes >= 1e9 ? fmt::format("{:.2f} GB", bytes / 1e9)
+                      : fmt::format("{:.1f} MB", bytes / 1e6);
+}
+
+/// Refuses what cannot fit, before it is allocated.
+void require_memory(const MemoryEstimate& estimate, c10::Device device) {
+  const auto available = static_cast<double>(available_memory_bytes());
+  if (!device.is_cpu() || available <= 0 || estimate.peak() <= available) return;
+  throw ResourceError(fmt::format(
+      "this run needs about {} of memory (weights {}, gradients {}, moments {}, activations {}, "
+      "loss "
+      "{}), {} are available. Try a smaller train.batch_size (with train.accumulation), "
+      "model.context_length or model",
+      format_bytes(estimate.peak()),
+      format_bytes(estimate.weights),
+      format_bytes(estimate.gradients),
+      format_bytes(estimate.moments),
+      format_bytes(estimate.activations),
+      format_bytes(estimate.loss),
+      format_bytes(available)));
+}
+
+void print_dry_run(const RunConfig& config,
+                   const ResolvedChoices& choices,
+                   const MemoryEstimate& estimate,
+                   const TrainingData& data,
+                   int64_t total_steps) {
+  const ModelConfig& m = config.model;
+  const int64_t tokens_per_step =
+      config.train.windows_per_step(m.context_length) * m.context_length;
+  fmt::print("{}\n\n", dump_json(to_json(config)));
+  fmt::print("device               {}, {} threads, {}\n",
+             choices.device.str(),
+             choices.threads,
+             choices.precision == torch::kBFloat16 ? "bf16" : "fp32");
+  fmt::print("parameters           {}\n", parameter_count(m));
+  fmt::print("training tokens      {}\n", data.train.size());
+  fmt::print("validation tokens    {}\n", data.validation ? data.validation->size() : 0);
+  fmt::print("steps                {}\n", total_steps);
+  fmt::print("tokens per step      {}\n", tokens_per_step);
+  fmt::print("FLOPs per token      {:.4g}\n", flops_per_token(m));
+  fmt::print(
+      "FLOPs in all         {:.4g}\n",
+      flops_per_token(m) * static_cast<double>(tokens_per_step) * static_cast<double>(total_steps));
+  fmt::print("expected first loss  {:.4f} (ln {})\n",
+             std::log(static_cast<double>(m.vocab_size)),
+             m.vocab_size);
+  fmt::print(
+      "memory               weights {}, gradients {}, moments {}, activations {}, loss {}, "
+      "program {}\n",
+      format_bytes(estimate.weights),
+      format_bytes(estimate.gradients),
+      format_bytes(estimate.moments),
+      format_bytes(estimate.activations),
+      format_bytes(estimate.loss),
+      format_bytes(estimate.runtime));
+  fmt::print("estimated peak       {}\n", format_bytes(estimate.peak()));
+}
+
+void print_banner(const RunConfig& config,
+                  const ResolvedChoices& choices,
+                  const TrainingData& data,
+                  const RunFolder& folder,
+                  int64_t total_steps,
+                  int64_t first_step) {
+  const ModelConfig& m = config.model;
+  const int64_t windows = config.train.windows_per_step(m.context_length);
+  const double epochs = static_cast<double>(total_steps) *
+                        static_cast<double>(windows * m.context_length) /
+                        static_cast<double>(data.train.size());
+  spdlog::info("run         {}", folder.root().string());
+  spdlog::info("device      {}, {} threads, {}, attention {}",
+               choices.device.str(),
+               choices.threads,
+               choices.precision == torch::kBFloat16 ? "bf16" : "fp32",
+               enum_name(m.attention));
+  spdlog::info(
+      "model       {} parameters: {} blocks, {} heads of {}, width {}, context {}, vocabulary {}",
+      format_count(static_cast<double>(parameter_count(m))),
+      m.n_blocks,
+      m.n_head,
+      m.head_size(),
+      m.n_embed,
+      m.context_length,
+      m.vocab_size);
+  spdlog::info("data        {} training tokens, {}",
+               data.train.size(),
+               data.validation ? fmt::format("{} validation tokens", data.validation->size())
+                               : std::string("validation off"));
+  spdlog::info(
+      "plan        steps {} to {}, {} tokens each ({:.2f} epochs in all); a checkpoint {}; "
+      "expected first loss {:.3f}",
+      first_step + 1,
+      total_steps,
+      windows * m.context_length,
+      epochs,
+      config.checkpoint.interval > 0
+          ? fmt::format("every {} steps and at the end", config.checkpoint.interval)
+          : std::string("at the end"),
+      std::log(static_cast<double>(m.vocab_size)));
+}
+
+int finish(TrainOutcome outcome, const Trainer& trainer, const RunFolder& folder) {
+  const auto& state = trainer.state();
+  const std::string go_on =
+      fmt::format("Go on with: tril train --run-dir {} --resume", folder.root().string());
+  switch (outcome) {
+    case TrainOutcome::kFinished:
+      spdlog::info("done: step {} of {}{}. Try: tril generate {}",
+                   state.step,
+                   trainer.total_steps(),
+                   state.best_validation_loss
+                       ? fmt::format(", best validation loss {:.4f} at step {}",
+                                     *state.best_validation_loss,
+                                     state.best_step)
+                       : "",
+                   folder.root().string());
+      return 0;
+    case TrainOutcome::kBudget:
+      spdlog::info(
+          "time budget used: saved at step {} of {}. {}", state.step, trainer.total_steps(), go_on);
+      return 0;
+    case TrainOutcome::kSignal:
+      spdlog::info("stopped by signal {}: saved at step {} of {}. {}",
+                   stop_signal(),
+                   state.step,
+                   trainer.total_steps(),
+                   go_on);
+      return 128 + stop_signal();
+  }
+  return 1;
+}
+
+/// The config to run with: the stored one with what the user asked to change, or a new one.
+RunConfig merge_config(const TrainArguments& args,
+                       const std::optional<RunConfig>& asked,
+                       const std::optional<ResumePoint>& point) {
+  if (!point) return *asked;
+  return asked ? *asked : override_run_config(point->config, args.sets);
+}
+
+int train(const TrainArguments& args, const CommonOptions& common) {
+  if (!args.config && args.resume.empty()) {
+    throw ConfigError(
+        "tril train needs --config FILE (for example configs/quickstart.json), or "
+        "--run-dir DIR --resume to go on with a run");
+  }
+  if (!args.config && args.run_dir.empty()) {
+    throw ConfigError("--resume needs --run-dir DIR or --config FILE: which run should go on?");
+  }
+  if (!args.resume.empty() && args.overwrite) {
+    throw ConfigError("--resume and --overwrite contradict each other");
+  }
+  std::optional<RunConfig> asked;
+  if (args.config) asked = load_run_config(fs::path(*args.config), args.sets);
+
+  RunFolder folder = run_folder_of(args, asked);
+  if (!args.dry_run) require_free(folder, args);
+  const auto point = find_resume_point(args, folder);
+  if (!point && !asked) {
+    throw ConfigError(
+        fmt::format("{} holds no run to go on with, and a new one needs --config FILE",
+                    folder.root().string()));
+  }
+
+  RunConfig config = merge_config(args, asked, point);
+  config.run_dir = folder.root().string();
+  if (common.device) config.device = *common.device;
+  if (common.threads) config.threads = *common.threads;
+  validate(config, "command line");
+
+  ResolvedChoices choices;
+  choices.device = choose_device(config.device);
+  choices.precision = resolve_precision(
+      config.train.precision, point ? point->state.precision : "", choices.device);
+  const int64_t wanted_threads =
+      config.threads == 0 && point && point->state.threads <= 4 * default_threads()
+          ? point->state.threads
+          : config.threads;
+  choices.threads = set_threads(wanted_threads);
+
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (point)
+    tokenizer =
+        tokenizer_from_json(point->checkpoint.tokenizer(), point->checkpoint.folder().string());
+  Progress data_progress(0);
+  const TrainingData data = open_training_data(
+      config.data,
+      config.model.context_length,
+      tokenizer,
+      {.progress =
+           [&](int64_t done, int64_t total) {
+             data_progress.activity(
+                 fmt::format("tokenising {} %", 100 * done / std::max<int64_t>(total, 1)));
+           },
+       .stop = [] { return stop_signal() != 0; },
+       .notice = [](const std::string& message) { spdlog::info("{}", message); }});
+  data_progress.clear();
+  resolve_vocabulary(config.model, *data.tokenizer);
+  validate(config, "resolved config");
+
+  if (point) {
+    const auto changes = compare_for_resume(point->config, config);
+    require_allowed(changes, "--resume");
+    for (const auto& change : changes) {
+      spdlog::info("changed since the checkpoint: {} from {} to {}",
+                   change.key,
+                   change.before,
+                   change.after);
+    }
+    require_same_data(point->state, data);
+    if (point->state.threads != choices.threads) {
+      spdlog::warn(
+          "{} threads, the run had {}: it goes on correctly, but not bit for bit as before",
+          choices.threads,
+          point->state.threads);
+    }
+  }
+
+  const MemoryEstimate estimate = estimate_memory(config, choices.precision == torch::kBFloat16);
+  if (args.dry_run) {
+    const WindowSampler sampler(
+        config.data.sampling, data.train.size(), config.model.context_length, config.seed);
+    print_dry_run(
+        config,
+        choices,
+        estimate,
+        data,
+        config.train.total_steps(config.model.context_length, sampler.windows_per_epoch()));
+    require_memory(estimate, choices.device);
+    return 0;
+  }
+  require_memory(estimate, choices.device);
+
+  folder.create_and_lock();
+  if (args.overwrite) folder.remove_run_files();
+  folder.remove_leftovers();
+  add_log_file(folder.log_path());
+  write_file_atomically(folder.config_path(), dump_json(to_json(config)) + "\n");
+  write_file_atomically(folder.tokenizer_path(), dump_json(data.tokenizer->to_json()) + "\n");
+  spdlog::debug("config: {}", dump_json(to_json(config), -1));
+
+  Trainer trainer(config, choices, data, folder);
+  if (point) {
+    trainer.resume(point->checkpoint);
+    spdlog::info("resuming from {}", point->checkpoint.folder().string());
+  } else {
+    trainer.start();
+  }
+  print_banner(config, choices, data, folder, trainer.total_steps(), trainer.state().step);
+  return finish(trainer.run(), trainer, folder);
+}
+
+}  // namespace
+
+CommandEntry add_train_command(CLI::App& app, CommonOptions& common) {
+  auto* command = app.add_subcommand("train", "Train a model from a config, or go on with a run");
+  auto args = std::make_shared<TrainArguments>();
+  command->add_option(
+      "--config", args->config, "The config file (configs/README.md lists every key)");
+  command->add_option("--set", args->sets, "Override one key, for example --set train.steps=200")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--run-dir", args->run_dir, "The run's folder (default: runs/<config name>)");
+  auto* resume =
+      command
+          ->add_option(
+              "--resume",
+              args->resume,
+              "Go on: from the latest checkpoint (no value), a step or a checkpoint folder; "
+              "auto starts a new run where there is none")
+          ->type_name("[auto|latest|CHECKPOINT]")
+          ->expected(0, 1);
+  command->add_flag("--overwrite", args->overwrite, "Replace a run that is there");
+  command->add_flag(
+      "--dry-run", args->dry_run, "Print the resolved config, sizes and memory; train nothing");
+  command->footer(R"(Examples:
+  tril train --config configs/quickstart.json
+  tril train --config configs/smoke.json --run-dir runs/a --set optimizer.learning_rate=3e-3
+  tril train --run-dir runs/a --resume
+  tril train --config configs/smoke.json --run-dir runs/a --resume=auto   (for batch queues)
+  tril train --config configs/gpt2_124m.json --dry-run)");
+  return {command, [args, resume, &common] {
+            if (resume->count() > 0 && args->resume.empty()) args->resume = "latest";
+            return train(*args, common);
+          }};
+}
+
+}  // namespace tril::cli

@@ -1,0 +1,124 @@
+#include "tril/evaluate/evaluator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "tril/base/error.h"
+#include "tril/data/batch.h"
+#include "tril/model/autocast.h"
+#include "tril/model/loss.h"
+
+namespace tril {
+namespace {
+
+constexpr int64_t kTokensPerBatch = 8192;
+
+/// Puts a model into evaluation mode for a scope.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(GPT& model) : model_(model), was_training_(model->is_training()) {
+    model_->eval();
+  }
+  ~EvaluationMode() { model_->train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  GPT& model_;
+  bool was_training_;
+};
+
+/// First ids of the windows to score: all at stride T, or `max_tokens`' worth of them, evenly
+/// spaced.
+std::vector<int64_t> window_starts(int64_t n_tokens, int64_t context_length, int64_t max_tokens) {
+  const int64_t n_targets = n_tokens - 1;
+  const int64_t n_windows = (n_targets + context_length - 1) / context_length;
+  int64_t n_taken = n_windows;
+  if (max_tokens > 0) {
+    n_taken = std::min(n_windows, std::max<int64_t>(1, max_tokens / context_length));
+  }
+  std::vector<int64_t> starts(static_cast<size_t>(n_taken));
+  for (int64_t i = 0; i < n_taken; ++i) {
+    starts[static_cast<size_t>(i)] = i * n_windows / n_taken * context_length;
+  }
+  return starts;
+}
+
+int64_t count_bytes(const torch::Tensor& targets, const std::vector<int64_t>& token_sizes) {
+  const torch::Tensor ids = targets.to(torch::kCPU).contiguous();
+  const auto* data = ids.const_data_ptr<int64_t>();
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < ids.numel(); ++i) bytes += token_sizes[static_cast<size_t>(data[i])];
+  return bytes;
+}
+
+}  // namespace
+
+double Evaluation::perplexity() const {
+  return std::exp(loss());
+}
+
+double Evaluation::bits_per_byte() const {
+  return nats / (std::numbers::ln2 * static_cast<double>(bytes));
+}
+
+std::optional<Evaluation> evaluate(GPT& model,
+                                   const TokenFile& tokens,
+                                   const Tokenizer& tokenizer,
+                                   const EvaluateOptions& options) {
+  if (tokens.size() < 2) {
+    throw DataError(fmt::format("{}: {} tokens; to score a text it needs at least 2",
+                                tokens.path().string(),
+                                tokens.size()));
+  }
+  if (tokenizer.vocab_size() > model->config().vocab_size) {
+    throw DataError(fmt::format("the tokenizer has {} ids, the model's vocab_size is {}",
+                                tokenizer.vocab_size(),
+                                model->config().vocab_size));
+  }
+  const torch::NoGradGuard no_grad;
+  const EvaluationMode evaluation_mode(model);
+  const torch::Device device = model->token_embedding->weight.device();
+  const AutocastGuard autocast(device.type(), options.precision);
+
+  std::vector<int64_t> token_sizes;
+  for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    token_sizes.push_back(static_cast<int64_t>(tokenizer.token_bytes(id).size()));
+  }
+
+  const int64_t t = model->config().context_length;
+  const auto starts = window_starts(tokens.size(), t, options.max_tokens);
+  const auto n_windows = static_cast<int64_t>(starts.size());
+  const int64_t batch_size =
+      options.batch_size > 0 ? options.batch_size : std::max<int64_t>(1, kTokensPerBatch / t);
+
+  Evaluation result;
+  torch::Tensor nats =
+      torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(device));
+  for (int64_t first = 0; first < n_windows;) {
+    if (options.should_stop && options.should_stop()) return std::nullopt;
+    // Windows of one batch are equally long; the last of the file may be shorter and goes alone.
+    const int64_t length = std::min(t, tokens.size() - 1 - starts[static_cast<size_t>(first)]);
+    int64_t n = 1;
+    while (n < batch_size && first + n < n_windows &&
+           starts[static_cast<size_t>(first + n)] + length < tokens.size()) {
+      ++n;
+    }
+    const Batch batch =
+        make_batch(tokens, {starts.data() + first, static_cast<size_t>(n)}, length, device);
+    nats += token_losses(model, batch.inputs, batch.targets).sum(torch::kFloat64);
+    result.tokens += batch.targets.numel();
+    result.bytes += count_bytes(batch.targets, token_sizes);
+    first += n;
+    if (options.on_progress) options.on_progress(result.tokens, n_windows * t);
+  }
+  result.nats = nats.item<double>();
+  result.whole = result.tokens == tokens.size() - 1;
+  return result;
+}
+
+}  // namespace tril

@@ -1,0 +1,97 @@
+#include "tril/model/gpt.h"
+
+#include <vector>
+
+namespace tril {
+
+LanguageModelHeadImpl::LanguageModelHeadImpl(const ModelConfig& config) {
+  const int64_t v = config.padded_vocab_size();
+  if (!config.tie_embeddings) {
+    weight = register_parameter("weight", torch::empty({v, config.n_embed}));
+  }
+  if (config.head_bias) bias = register_parameter("bias", torch::zeros({v}));
+}
+
+GPTImpl::GPTImpl(const ModelConfig& config) : config_(config) {
+  TORCH_CHECK(config.vocab_size > 0, "GPT: vocab_size must be known");
+  const AttentionTables tables = make_attention_tables(config);
+  if (tables.rotary.cos.defined()) {  // registered here once, so that they move with the model
+    register_buffer("rotary_cos", tables.rotary.cos);
+    register_buffer("rotary_sin", tables.rotary.sin);
+  }
+  const auto embedding = [&](int64_t n) {
+    // From an uninitialised tensor: the framework's own initialisation would be thrown away.
+    return torch::nn::Embedding(
+        torch::nn::EmbeddingOptions(n, config.n_embed)._weight(torch::empty({n, config.n_embed})));
+  };
+  token_embedding = register_module("token_embedding", embedding(config.padded_vocab_size()));
+  if (config.positions == Positions::kLearned) {
+    position_embedding = register_module("position_embedding", embedding(config.context_length));
+  }
+  blocks = register_module("blocks", torch::nn::ModuleList());
+  for (int64_t i = 0; i < config.n_blocks; ++i) blocks->push_back(Block(config, tables));
+  final_norm = register_module("final_norm", NormLayer(config));
+  lm_head = register_module("lm_head", LanguageModelHead(config));
+}
+
+torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
+  const int64_t n_positions = ids.size(1);
+  TORCH_CHECK(n_positions >= 1 && first_position + n_positions <= config_.context_length,
+              "GPT: positions ",
+              first_position,
+              " to ",
+              first_position + n_positions,
+              " do not fit a context of ",
+              config_.context_length);
+  const torch::Tensor tokens = token_embedding(ids);  // (B, T) -> (B, T, C)
+  if (position_embedding.is_empty()) return tokens;
+  return tokens + position_embedding->weight.narrow(0, first_position, n_positions);  // + (T, C)
+}
+
+torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
+  torch::Tensor x = embed(ids, /*first_position=*/0);
+  if (config_.dropout > 0.0) x = torch::dropout(x, config_.dropout, is_training());
+  for (const auto& block : *blocks) x = block->as<BlockImpl>()->forward(x);
+  return final_norm(x);
+}
+
+torch::Tensor GPTImpl::forward(const torch::Tensor& ids) {
+  return logits(forward_hidden(ids));
+}
+
+torch::Tensor GPTImpl::logits(const torch::Tensor& hidden) const {
+  return torch::linear(hidden, head_weight(), head_bias())  // (..., C) -> (..., padded V)
+      .narrow(-1, 0, config_.vocab_size);                   // -> (..., V)
+}
+
+torch::Tensor GPTImpl::head_weight() const {
+  return config_.tie_embeddings ? token_embedding->weight : lm_head->weight;
+}
+
+KvCache GPTImpl::make_cache(int64_t batch, int64_t capacity) const {
+  const torch::NoGradGuard no_grad;
+  KvCache cache;
+  cache.capacity = capacity;
+  const auto options = token_embedding->weight.options().requires_grad(false);
+  const std::vector<int64_t> shape{batch, config_.n_head, capacity, config_.head_size()};
+  for (const auto& block : *blocks) {
+    const auto& attn = block->as<BlockImpl>()->attn;
+    cache.blocks.push_back({attn->packed_weight(),
+                            attn->packed_bias(),
+                            torch::empty(shape, options),
+                            torch::empty(shape, options)});
+  }
+  return cache;
+}
+
+torch::Tensor GPTImpl::forward_cached(const torch::Tensor& ids, KvCache& cache) {
+  TORCH_CHECK(cache.length + ids.size(1) <= cache.capacity, "GPT: the key/value cache is full");
+  torch::Tensor x = embed(ids, cache.length);
+  for (size_t i = 0; i < blocks->size(); ++i) {
+    x = blocks[i]->as<BlockImpl>()->forward_cached(x, cache.blocks[i], cache.length);
+  }
+  cache.length += ids.size(1);
+  return final_norm(x);
+}
+
+}  // namespace tril

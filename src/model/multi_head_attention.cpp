@@ -1,0 +1,104 @@
+#include "tril/model/multi_head_attention.h"
+
+#include <vector>
+
+#include "tril/model/causal_attention.h"
+
+namespace tril {
+
+MultiHeadAttentionImpl::MultiHeadAttentionImpl(const ModelConfig& config,
+                                               const AttentionTables& tables)
+    : path_(config.attention),
+      n_head_(config.n_head),
+      head_size_(config.head_size()),
+      rotary_(tables.rotary),
+      qk_norm_(config.qk_norm),
+      norm_epsilon_(config.norm_epsilon),
+      dropout_(config.dropout) {
+  heads = register_module("heads", torch::nn::ModuleList());
+  for (int64_t h = 0; h < n_head_; ++h) heads->push_back(Head(config, tables));
+  proj = register_module(
+      "proj",
+      torch::nn::Linear(
+          torch::nn::LinearOptions(config.n_embed, config.n_embed).bias(config.bias)));
+}
+
+torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& x) {
+  return proj(path_ == AttentionPath::kReference ? reference(x) : fused(x));
+}
+
+torch::Tensor MultiHeadAttentionImpl::reference(const torch::Tensor& x) {
+  std::vector<torch::Tensor> outputs;
+  for (const auto& module : *heads) outputs.push_back(module->as<HeadImpl>()->forward(x));
+  return torch::cat(outputs, /*dim=*/-1);  // H x (B, T, D) -> (B, T, C)
+}
+
+torch::Tensor MultiHeadAttentionImpl::fused(const torch::Tensor& x) {
+  const auto [q, k, v] = project(x, packed_weight(), packed_bias(), /*first_position=*/0);
+  const torch::Tensor y = causal_attention(q, k, v, is_training() ? dropout_ : 0.0);
+  return y.transpose(1, 2).flatten(2);  // (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
+}
+
+MultiHeadAttentionImpl::QueryKeyValue MultiHeadAttentionImpl::project(
+    const torch::Tensor& x,
+    const torch::Tensor& weight,
+    const torch::Tensor& bias,
+    int64_t first_position) const {
+  const torch::Tensor qkv = torch::linear(x, weight, bias)                // (B, T, C) -> (B, T, 3C)
+                                .unflatten(-1, {3, n_head_, head_size_})  // -> (B, T, 3, H, D)
+                                .permute({2, 0, 3, 1, 4});                // -> (3, B, H, T, D)
+  torch::Tensor q = qkv[0], k = qkv[1];
+  if (qk_norm_) {
+    q = normalize_qk(q, norm_epsilon_);
+    k = normalize_qk(k, norm_epsilon_);
+  }
+  if (rotary_.cos.defined()) {
+    q = apply_rotary(q, rotary_, first_position);
+    k = apply_rotary(k, rotary_, first_position);
+  }
+  return {q, k, qkv[2]};
+}
+
+torch::Tensor MultiHeadAttentionImpl::packed_weight() const {
+  std::vector<torch::Tensor> rows;
+  rows.reserve(static_cast<size_t>(3 * n_head_));
+  for (const auto& head : *heads) rows.push_back(head->as<HeadImpl>()->query->weight);
+  for (const auto& head : *heads) rows.push_back(head->as<HeadImpl>()->key->weight);
+  for (const auto& head : *heads) rows.push_back(head->as<HeadImpl>()->value->weight);
+  return torch::cat(rows, /*dim=*/0);  // 3H x (D, C) -> (3C, C)
+}
+
+torch::Tensor MultiHeadAttentionImpl::packed_bias() const {
+  if (!heads->ptr(0)->as<HeadImpl>()->query->bias.defined()) return {};
+  std::vector<torch::Tensor> rows;
+  rows.reserve(static_cast<size_t>(3 * n_head_));
+  for (const auto& head : *heads) rows.push_back(head->as<HeadImpl>()->query->bias);
+  for (const auto& head : *heads) rows.push_back(head->as<HeadImpl>()->key->bias);
+  for (const auto& head : *heads) rows.push_back(head->as<HeadImpl>()->value->bias);
+  return torch::cat(rows, /*dim=*/0);  // 3H x (D) -> (3C)
+}
+
+torch::Tensor MultiHeadAttentionImpl::forward_cached(const torch::Tensor& x,
+                                                     BlockCache& cache,
+                                                     int64_t length) {
+  const int64_t n_new = x.size(1);
+  const auto [q, k, v] = project(x, cache.qkv_weight, cache.qkv_bias, length);
+  cache.keys.narrow(2, length, n_new).copy_(k);
+  cache.values.narrow(2, length, n_new).copy_(v);
+  const torch::Tensor keys = cache.keys.narrow(2, 0, length + n_new);  // (B, H, length + T, D)
+  const torch::Tensor values = cache.values.narrow(2, 0, length + n_new);
+
+  torch::Tensor y;  // (B, H, T, D)
+  if (length == 0) {
+    y = torch::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
+  } else if (n_new == 1) {  // the one new position may see all
+    y = torch::scaled_dot_product_attention(q, keys, values);
+  } else {  // row i sees the cached positions and new ones up to itself
+    const auto options = torch::TensorOptions().dtype(torch::kBool).device(x.device());
+    const torch::Tensor mask = torch::ones({n_new, length + n_new}, options).tril(length);
+    y = torch::scaled_dot_product_attention(q, keys, values, mask);
+  }
+  return proj(y.transpose(1, 2).flatten(2));  // (B, H, T, D) -> (B, T, C)
+}
+
+}  // namespace tril

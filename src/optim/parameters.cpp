@@ -1,0 +1,18 @@
+#include "tril/optim/parameters.h"
+
+#include <unordered_set>
+
+namespace tril {
+
+std::vector<NamedTensor> unique_parameters(const torch::nn::Module& module) {
+  std::vector<NamedTensor> result;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      result.push_back({item.key(), item.value()});
+    }
+  }
+  return result;
+}
+
+}  // namespace tril

@@ -1,0 +1,77 @@
+#include "tril/train/memory_estimate.h"
+
+#include <algorithm>
+
+namespace tril {
+namespace {
+
+constexpr double kFloatBytes = 4;
+constexpr double kBf16Bytes = 2;
+/// LibTorch's libraries and their work space on the CPU, measured with a model of no size.
+constexpr double kRuntimeBytes = 330e6;
+
+/// Numbers that one block keeps per token, in units of one number: what each part of Block::forward
+/// saves for its backward pass. `narrow` ones are of the matrix precision, `wide` ones of fp32.
+struct SavedPerToken {
+  double wide = 0;
+  double narrow = 0;
+};
+
+SavedPerToken saved_per_token(const ModelConfig& m) {
+  const auto c = static_cast<double>(m.n_embed);
+  const auto f = static_cast<double>(m.ffn_size());
+  const auto t = static_cast<double>(m.context_length);
+  const auto h = static_cast<double>(m.n_head);
+  SavedPerToken saved;
+  saved.wide += 2 * c;    // the residual stream, as ln1 and ln2 read it
+  saved.narrow += 2 * c;  // what ln1 and ln2 give to the projections
+  saved.narrow += 3 * c;  // q, k, v
+  if (m.qk_norm) saved.narrow += 2 * c;
+  if (m.positions == Positions::kRope) saved.narrow += 2 * c;
+  saved.narrow += 2 * c;  // attention's output, and the same in the order that proj reads
+  saved.wide += h;        // log-sum-exp of each row
+  if (m.attention == AttentionPath::kReference) saved.narrow += 3 * h * t;
+  switch (m.activation) {
+    case Activation::kRelu:
+    case Activation::kGelu:
+    case Activation::kGeluTanh:
+      saved.narrow += 2 * f;  // before and after
+      break;
+    case Activation::kReluSquared:
+      saved.narrow += 3 * f;  // before, relu, squared
+      break;
+    case Activation::kSwiglu:
+      saved.narrow += 4 * f;  // gate, silu, up, product
+      break;
+  }
+  if (m.dropout > 0) saved.wide += 2 * c;  // masks of both branches
+  return saved;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
+  const ModelConfig& m = config.model;
+  const auto parameters = static_cast<double>(parameter_count(m));
+  const auto tokens = static_cast<double>(config.train.batch_size * m.context_length);
+  const auto c = static_cast<double>(m.n_embed);
+  const auto v = static_cast<double>(m.padded_vocab_size());
+  const double matrix_bytes = bf16 ? kBf16Bytes : kFloatBytes;
+
+  MemoryEstimate e;
+  e.runtime = kRuntimeBytes;
+  e.weights = kFloatBytes * parameters;
+  e.gradients = kFloatBytes * parameters;
+  e.moments = 2 * kFloatBytes * parameters;
+  const SavedPerToken saved = saved_per_token(m);
+  e.activations = tokens * static_cast<double>(m.n_blocks) *
+                  (kFloatBytes * saved.wide + matrix_bytes * saved.narrow);
+  // Outside the blocks: the embedding sum, the final norm, gradients on their way back.
+  e.activations += tokens * kFloatBytes * (4 * c + static_cast<double>(m.ffn_size()));
+  if (bf16) e.activations += kBf16Bytes * parameters;  // weights as the matrix products read them
+  const double chunk_rows = std::min(tokens, std::max(64.0, 512.0 * 50304.0 / v));
+  e.loss = chunk_rows * v * (3 * kFloatBytes) + v * c * kFloatBytes;
+  return e;
+}
+
+}  // namespace tril

@@ -1,0 +1,281 @@
+#include "tril/train/trainer.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "tril/base/counter_random.h"
+#include "tril/base/error.h"
+#include "tril/evaluate/evaluator.h"
+#include "tril/generate/generator.h"
+#include "tril/model/autocast.h"
+#include "tril/model/init.h"
+#include "tril/model/loss.h"
+#include "tril/optim/gradient_norm.h"
+#include "tril/train/stop_signal.h"
+
+namespace tril {
+namespace {
+
+double seconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+GPT make_model(const ModelConfig& config, torch::Device device) {
+  GPT model(config);
+  model->to(device);
+  return model;
+}
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config,
+                 const ResolvedChoices& choices,
+                 const TrainingData& data,
+                 const RunFolder& folder)
+    : config_(config),
+      choices_(choices),
+      data_(data),
+      folder_(folder),
+      model_(make_model(config.model, choices.device)),
+      optimizer_(unique_parameters(*model_), config.optimizer),
+      sampler_(config.data.sampling, data.train.size(), config.model.context_length, config.seed),
+      micro_batches_(config.train.micro_batches(config.model.context_length)),
+      total_steps_(
+          config.train.total_steps(config.model.context_length, sampler_.windows_per_epoch())),
+      schedule_{.name = config.schedule.name,
+                .warmup_steps = config.schedule.warmup_steps,
+                .total_steps = total_steps_,
+                .decay_steps = config.schedule.resolved_decay_steps(total_steps_),
+                .min_factor = config.schedule.min_factor(config.optimizer.learning_rate)},
+      progress_(total_steps_) {
+  state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
+  state_.attention = enum_name(config.model.attention);
+  state_.threads = choices.threads;
+  state_.train_fingerprint = data.train_fingerprint;
+  state_.validation_fingerprint = data.validation_fingerprint;
+  first_bad_step_ =
+      torch::zeros({}, torch::TensorOptions().dtype(torch::kInt64).device(choices.device));
+}
+
+void Trainer::start() {
+  initialize(model_, config_.seed);
+  metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), /*last_step=*/0);
+}
+
+void Trainer::resume(const Checkpoint& checkpoint) {
+  const CheckpointState stored = checkpoint.state();
+  checkpoint.load_parameters(unique_parameters(*model_));
+  checkpoint.load_optimizer(optimizer_.state());
+  const CheckpointState resolved = std::exchange(state_, stored);
+  state_.threads = resolved.threads;
+  state_.attention = resolved.attention;
+  state_.precision = resolved.precision;
+  saved_ = {state_.step, state_.evaluated_step};
+  metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), state_.step);
+}
+
+TrainOutcome Trainer::run() {
+  run_start_ = last_log_ = last_save_ = Clock::now();
+  logged_step_ = state_.step;
+  model_->train();
+  if (evaluation_is_due() && state_.evaluated_step < state_.step) {
+    evaluate_now();  // a signal had cut it short
+    save();
+  }
+  while (state_.step < total_steps_) {
+    train_step();
+    if (is_due(config_.train.log_interval)) log_step();
+    if (evaluation_is_due()) evaluate_now();
+    if (config_.train.sample_interval > 0 && is_due(config_.train.sample_interval)) sample_now();
+
+    const bool budget_used = config_.train.max_minutes > 0 &&
+                             seconds(Clock::now() - run_start_) >= 60 * config_.train.max_minutes;
+    const bool stop = stop_signal() != 0 || budget_used;
+    if (save_is_due() || stop) save();
+    if (state_.step == total_steps_) break;
+    if (stop) return stop_signal() != 0 ? TrainOutcome::kSignal : TrainOutcome::kBudget;
+  }
+  // A signal that cut the last evaluation short has left something to do.
+  const bool complete = !evaluation_is_due() || state_.evaluated_step == state_.step;
+  return complete ? TrainOutcome::kFinished : TrainOutcome::kSignal;
+}
+
+void Trainer::train_step() {
+  const int64_t step = state_.step + 1;
+  optimizer_.zero_grad();
+  torch::Tensor loss;
+  for (int64_t micro_step = 0; micro_step < micro_batches_; ++micro_step) {
+    const Batch batch = fetch(micro_step);
+    torch::manual_seed(random_bits(config_.seed,
+                                   RandomStream::kDropout,
+                                   static_cast<uint64_t>(step),
+                                   static_cast<uint64_t>(micro_step)));
+    torch::Tensor micro_loss;
+    {
+      const AutocastGuard autocast(choices_.device.type(), choices_.precision);
+      micro_loss = training_loss(model_,
+                                 batch.inputs,
+                                 batch.targets,
+                                 /*scale=*/1.0 / static_cast<double>(micro_batches_));
+    }
+    micro_loss.backward();
+    loss = loss.defined() ? loss + micro_loss.detach() : micro_loss.detach();
+  }
+
+  GradientNorm gradient = gradient_norm(optimizer_.gradients(), config_.optimizer.grad_clip);
+  gradient.found_inf =
+      torch::maximum(gradient.found_inf, loss.isfinite().logical_not().to(torch::kFloat32));
+  last_learning_rate_ = config_.optimizer.learning_rate * schedule_factor(schedule_, step);
+  optimizer_.step(last_learning_rate_, gradient);
+
+  const torch::Tensor is_first_bad = gradient.found_inf.gt(0).logical_and(first_bad_step_.eq(0));
+  first_bad_step_.masked_fill_(is_first_bad, step);
+  last_loss_ = loss;
+  last_grad_norm_ = gradient.norm;
+  state_.step = step;
+  state_.windows_seen += config_.train.batch_size * micro_batches_;
+  state_.tokens_seen += config_.train.batch_size * micro_batches_ * config_.model.context_length;
+}
+
+Batch Trainer::fetch(int64_t micro_step) const {
+  std::vector<int64_t> starts(static_cast<size_t>(config_.train.batch_size));
+  const int64_t first = state_.windows_seen + micro_step * config_.train.batch_size;
+  for (size_t row = 0; row < starts.size(); ++row) {
+    starts[row] = sampler_.start(first + static_cast<int64_t>(row));
+  }
+  return make_batch(data_.train, starts, config_.model.context_length, choices_.device);
+}
+
+bool Trainer::is_due(int64_t interval) const {
+  return state_.step == total_steps_ || (interval > 0 && state_.step % interval == 0);
+}
+
+bool Trainer::evaluation_is_due() const {
+  return data_.validation && state_.step > 0 && is_due(config_.train.eval_interval);
+}
+
+bool Trainer::save_is_due() const {
+  const double since_last = seconds(Clock::now() - last_save_);
+  return is_due(config_.checkpoint.interval) || (best_not_saved_ && config_.checkpoint.keep_best) ||
+         (config_.checkpoint.interval_minutes > 0 &&
+          since_last >= 60 * config_.checkpoint.interval_minutes);
+}
+
+void Trainer::log_step() {
+  require_finite();  // waits for the device: everything before is included in the time
+  const auto now = Clock::now();
+  const double busy_seconds = seconds(now - last_log_ - paused_);
+  const int64_t tokens_per_step = state_.tokens_seen / state_.step;
+  const StepMetrics metrics{
+      .step = state_.step,
+      .tokens = state_.tokens_seen,
+      .loss = last_loss_.item<double>(),
+      .learning_rate = last_learning_rate_,
+      .grad_norm = last_grad_norm_.item<double>(),
+      .tokens_per_second =
+          static_cast<double>((state_.step - logged_step_) * tokens_per_step) / busy_seconds,
+      .elapsed_seconds = seconds(now - run_start_)};
+  metrics_->write(metrics);
+  progress_.step(metrics);
+  last_log_ = now;
+  paused_ = {};
+  logged_step_ = state_.step;
+}
+
+void Trainer::evaluate_now() {
+  const auto start = Clock::now();
+  const auto result =
+      evaluate(model_,
+               *data_.validation,
+               *data_.tokenizer,
+               {.max_tokens = config_.train.eval_tokens,
+                .precision = choices_.precision,
+                .should_stop = [] { return stop_signal() != 0; },
+                .on_progress =
+                    [&](int64_t done, int64_t total) {
+                      progress_.activity(
+                          fmt::format("evaluating {} %", 100 * done / std::max<int64_t>(total, 1)));
+                    }});
+  paused_ += Clock::now() - start;
+  if (!result) return;  // a signal: evaluated_step stays behind, so resume does it again
+  if (!std::isfinite(result->loss())) {
+    throw DivergedError(
+        fmt::format("the validation loss after step {} is not finite", state_.step));
+  }
+  state_.evaluated_step = state_.step;
+  state_.validation_loss = result->loss();
+  const bool is_best =
+      !state_.best_validation_loss || result->loss() < *state_.best_validation_loss;
+  if (is_best) {
+    state_.best_validation_loss = result->loss();
+    state_.best_step = state_.step;
+    best_not_saved_ = true;
+  }
+  const EvalMetrics metrics{.step = state_.step,
+                            .validation_loss = result->loss(),
+                            .tokens = result->tokens,
+                            .bits_per_byte = result->bits_per_byte()};
+  metrics_->write(metrics);
+  progress_.evaluation(metrics, result->whole ? floor_per_token() : -1, is_best);
+}
+
+double Trainer::floor_per_token() const {
+  if (!data_.validation_floor_nats) return -1;
+  return *data_.validation_floor_nats / static_cast<double>(data_.validation->size() - 1);
+}
+
+void Trainer::sample_now() {
+  const auto start = Clock::now();
+  std::vector<int64_t> prompt;
+  for (const int32_t id : data_.tokenizer->encode(config_.train.sample_prompt))
+    prompt.push_back(id);
+  if (prompt.empty()) prompt.push_back(data_.tokenizer->start_token());
+  GenerateOptions options;
+  options.max_new_tokens = config_.train.sample_tokens;
+  options.seed = config_.seed;
+  options.sample_index = state_.step;  // its own random numbers: training is not disturbed
+  options.should_stop = [] { return stop_signal() != 0; };
+  const Generation sample = generate(model_, *data_.tokenizer, prompt, options);
+  progress_.sample(state_.step, config_.train.sample_prompt + sample.text);
+  paused_ += Clock::now() - start;
+}
+
+void Trainer::require_finite() {
+  const auto step = first_bad_step_.item<int64_t>();
+  if (step == 0) return;
+  progress_.clear();
+  throw DivergedError(
+      fmt::format("step {}: the loss or the gradient is not finite. The last checkpoint is "
+                  "untouched. Try a lower "
+                  "optimizer.learning_rate, more schedule.warmup_steps or optimizer.grad_clip",
+                  step));
+}
+
+void Trainer::save() {
+  const auto start = Clock::now();
+  require_finite();
+  const auto path = folder_.checkpoint_folder(state_.step);
+  const SavedState current{state_.step, state_.evaluated_step};
+  if (saved_ != current) {
+    progress_.activity("saving");
+    save_checkpoint(path,
+                    {.parameters = unique_parameters(*model_),
+                     .optimizer = optimizer_.state(),
+                     .state = state_,
+                     .config = to_json(config_),
+                     .tokenizer = data_.tokenizer->to_json()});
+    progress_.clear();
+    spdlog::debug("saved {}", path.string());
+    saved_ = current;
+  }
+  const bool has_best = config_.checkpoint.keep_best && state_.best_step > 0;
+  folder_.prune(config_.checkpoint.keep_last,
+                has_best ? std::optional(state_.best_step) : std::nullopt);
+  best_not_saved_ = false;
+  last_save_ = Clock::now();
+  paused_ += last_save_ - start;
+}
+
+}  // namespace tril
