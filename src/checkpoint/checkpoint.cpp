@@ -106,12 +106,24 @@ void check_version(const Json& json, const fs::path& path) {
 void put_in_place(const fs::path& temporary, const fs::path& folder) {
   std::error_code ignored;
   const bool replaces = fs::exists(folder, ignored);
-  const unsigned flags = replaces ? RENAME_EXCHANGE : 0;
-  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, folder.c_str(), flags) != 0) {
+  const auto rename = [](const fs::path& from, const fs::path& to, unsigned flags) {
+    return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
+  };
+  fs::path old = temporary;  // where the old content is after an exchange
+  bool done = rename(temporary, folder, replaces ? RENAME_EXCHANGE : 0);
+  if (!done && replaces && (errno == EINVAL || errno == ENOSYS)) {
+    // A file system that cannot exchange (NFS): for one instant there is none of this step.
+    old = temporary_sibling(folder);
+    if (rename(folder, old, 0)) {
+      done = rename(temporary, folder, 0);
+      if (!done) rename(old, folder, 0);
+    }
+  }
+  if (!done) {
     throw ResourceError(fmt::format(
         "cannot rename {} to {}: {}", temporary.string(), folder.string(), std::strerror(errno)));
   }
-  if (replaces) fs::remove_all(temporary, ignored);  // now the old content
+  if (replaces) fs::remove_all(old, ignored);
 }
 
 bool is_hex_digest(const std::string& text) {

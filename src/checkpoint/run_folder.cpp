@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "step_";
 
-/// The step in "step_00001000"; nothing for another name.
 std::optional<int64_t> parse_step(std::string_view text) {
   int64_t step = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
@@ -22,6 +21,20 @@ std::optional<int64_t> parse_step(std::string_view text) {
     return std::nullopt;
   }
   return step;
+}
+
+/// The step in "step_00001000"; nothing for another name.
+std::optional<int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  return parse_step(name.substr(kPrefix.size()));
+}
+
+/// Renamed first: a removal that is broken off leaves a left-over, never half a checkpoint.
+void remove_checkpoint(const fs::path& folder) {
+  const fs::path doomed = temporary_sibling(folder);
+  std::error_code error;
+  fs::rename(folder, doomed, error);
+  if (!error) fs::remove_all(doomed, error);
 }
 
 }  // namespace
@@ -36,8 +49,7 @@ std::vector<CheckpointEntry> RunFolder::list() const {
   for (fs::directory_iterator it(checkpoints(), error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    const auto step = parse_step(std::string_view(name).substr(kPrefix.size()));
+    const auto step = step_of(name);
     if (step && Checkpoint::is_complete(it->path())) result.push_back({*step, it->path()});
   }
   std::sort(
@@ -105,7 +117,7 @@ void RunFolder::remove_leftovers() const {
   for (fs::directory_iterator it(checkpoints(), error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().filename().string();
-    const bool unfinished = name.starts_with(kPrefix) && !Checkpoint::is_complete(it->path());
+    const bool unfinished = step_of(name) && !Checkpoint::is_complete(it->path());
     std::error_code ignored;
     if (is_temporary_name(it->path()) || unfinished) fs::remove_all(it->path(), ignored);
   }
@@ -133,11 +145,13 @@ void RunFolder::prune(int64_t keep_last, std::optional<int64_t> best_step) const
   for (int64_t i = 0; i < n - keep_last; ++i) {
     const auto& entry = entries[static_cast<size_t>(i)];
     if (best_step && entry.step == *best_step) continue;
-    // Renamed first: a removal that is broken off leaves a left-over, never half a checkpoint.
-    const fs::path doomed = temporary_sibling(entry.folder);
-    std::error_code error;
-    fs::rename(entry.folder, doomed, error);
-    if (!error) fs::remove_all(doomed, error);
+    remove_checkpoint(entry.folder);
+  }
+}
+
+void RunFolder::remove_after(int64_t step) const {
+  for (const auto& entry : list()) {
+    if (entry.step > step) remove_checkpoint(entry.folder);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "tril/base/error.h"
@@ -32,12 +33,18 @@ std::string dtype_name(torch::ScalarType type) {
   TORCH_CHECK(false, "no safetensors name for ", type);
 }
 
-torch::ScalarType dtype_of(const TensorInfo& info, const std::string& path) {
+/// Nothing for a type that tril does not use.
+std::optional<torch::ScalarType> dtype_of(const TensorInfo& info) {
   for (const auto& entry : kDtypes) {
     if (info.dtype == entry.name) return entry.type;
   }
-  throw CheckpointError(fmt::format(
-      "{}: tensor '{}' has type {}, which tril does not use", path, info.name, info.dtype));
+  return std::nullopt;
+}
+
+/// Floating-point values are converted into each other; all other types must be equal.
+bool can_load(const TensorInfo& info, torch::ScalarType wanted) {
+  const auto type = dtype_of(info);
+  return type && (*type == wanted || (at::isFloatingType(*type) && at::isFloatingType(wanted)));
 }
 
 std::string shape_text(at::IntArrayRef shape) {
@@ -74,6 +81,11 @@ std::vector<std::string> compare_tensors(const SafetensorsFile& file,
                                         name,
                                         shape_text(info->shape),
                                         shape_text(tensor.sizes())));
+    } else if (!can_load(*info, tensor.scalar_type())) {
+      differences.push_back(fmt::format("type of {}: the file has {}, expected {}",
+                                        name,
+                                        info->dtype,
+                                        dtype_name(tensor.scalar_type())));
     }
   }
   for (const auto& info : file.tensors()) {
@@ -99,17 +111,8 @@ void load_tensors(const SafetensorsFile& file, const std::vector<NamedTensor>& t
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
     const TensorInfo& info = *file.find(name);
-    const auto type = dtype_of(info, file.path().string());
-    const bool both_float = at::isFloatingType(type) && tensor.is_floating_point();
-    if (type != tensor.scalar_type() && !both_float) {
-      throw CheckpointError(fmt::format("{}: tensor '{}' has type {}, expected {}",
-                                        file.path().string(),
-                                        name,
-                                        info.dtype,
-                                        dtype_name(tensor.scalar_type())));
-    }
     const auto bytes = file.data(info);
-    torch::Tensor values = torch::empty(info.shape, type);
+    torch::Tensor values = torch::empty(info.shape, dtype_of(info).value());
     if (!bytes.empty()) std::memcpy(values.mutable_data_ptr(), bytes.data(), bytes.size());
     tensor.detach().copy_(values);
   }

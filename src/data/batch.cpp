@@ -1,6 +1,30 @@
 #include "tril/data/batch.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tril/base/error.h"
+
 namespace tril {
+namespace {
+
+/// A damaged file must not become an index beyond the embedding.
+void require_known_ids(const TokenFile& tokens, int64_t start, std::span<const int64_t> ids) {
+  const int64_t vocab_size = tokens.header().vocab_size;
+  const auto bad =
+      std::find_if(ids.begin(), ids.end(), [&](int64_t id) { return id < 0 || id >= vocab_size; });
+  if (bad == ids.end()) return;
+  throw DataError(
+      fmt::format("{} is damaged: token {} is {}, its vocabulary has {} ids; run `tril "
+                  "prepare` again",
+                  tokens.path().string(),
+                  start + (bad - ids.begin()),
+                  *bad,
+                  vocab_size));
+}
+
+}  // namespace
 
 Batch make_batch(const TokenFile& tokens,
                  std::span<const int64_t> starts,
@@ -12,7 +36,9 @@ Batch make_batch(const TokenFile& tokens,
   torch::Tensor ids = torch::empty({n_windows, width}, options);
   auto* row = ids.mutable_data_ptr<int64_t>();
   for (const int64_t start : starts) {
-    tokens.read(start, {row, static_cast<size_t>(width)});
+    const std::span<int64_t> window(row, static_cast<size_t>(width));
+    tokens.read(start, window);
+    require_known_ids(tokens, start, window);
     row += width;
   }
   if (!device.is_cpu()) ids = ids.to(device, /*non_blocking=*/true);

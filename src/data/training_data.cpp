@@ -53,12 +53,26 @@ bool is_token_file(const fs::path& path) {
   return path.extension() == ".tokens";
 }
 
-TokenizedText tokenize(const TextSource& source,
+/// Training data from a text. `source` says what of it is for validation, unless the config names a
+/// validation file: a text or a token file.
+TrainingData open_text(TextSource source,
                        const DataConfig& config,
                        const std::shared_ptr<const Tokenizer>& tokenizer,
                        const TextHooks& hooks) {
-  return tokenizer ? tokenize_cached(source, tokenizer, hooks)
-                   : tokenize_cached(source, config.tokenizer, hooks);
+  const bool tokens_for_validation = is_token_file(config.validation);
+  if (!config.validation.empty() && !tokens_for_validation) {
+    source.validation_text = config.validation;
+  }
+  TokenizedText text = tokenizer ? tokenize_cached(source, tokenizer, hooks)
+                                 : tokenize_cached(source, config.tokenizer, hooks);
+  TrainingData data;
+  data.train = std::move(text.train);
+  data.validation = std::move(text.validation);
+  data.tokenizer = std::move(text.tokenizer);
+  if (tokens_for_validation) {
+    data.validation = open_token_file_checked(config.validation, *data.tokenizer);
+  }
+  return data;
 }
 
 TrainingData open_tales(const DataConfig& config,
@@ -81,14 +95,8 @@ TrainingData open_tales(const DataConfig& config,
                       config.tales_bytes,
                       config.validation_fraction));
     }
-  } else if (!config.validation.empty()) {
-    source.validation_text = config.validation;
   }
-  TokenizedText text = tokenize(source, config, tokenizer, hooks);
-  TrainingData data;
-  data.train = std::move(text.train);
-  data.validation = std::move(text.validation);
-  data.tokenizer = std::move(text.tokenizer);
+  TrainingData data = open_text(std::move(source), config, tokenizer, hooks);
   if (cut > 0) data.validation_floor_nats = floor_nats(marks, cut, marks.back().end_byte);
   return data;
 }
@@ -123,20 +131,8 @@ TrainingData open_files(const DataConfig& config,
     return data;
   }
   TextSource source{.text = config.train};
-  const bool tokens_for_validation = is_token_file(config.validation);
-  if (config.validation.empty()) {
-    source.validation_fraction = config.validation_fraction;
-  } else if (!tokens_for_validation) {
-    source.validation_text = config.validation;
-  }
-  TokenizedText text = tokenize(source, config, tokenizer, hooks);
-  data.train = std::move(text.train);
-  data.validation = std::move(text.validation);
-  data.tokenizer = std::move(text.tokenizer);
-  if (tokens_for_validation) {
-    data.validation = open_token_file_checked(config.validation, *data.tokenizer);
-  }
-  return data;
+  if (config.validation.empty()) source.validation_fraction = config.validation_fraction;
+  return open_text(std::move(source), config, tokenizer, hooks);
 }
 
 }  // namespace
@@ -147,10 +143,12 @@ TalesFiles cached_tales(int64_t min_bytes, uint64_t seed) {
   const fs::path folder = cache_folder();
   const TalesFiles files{folder / (key + ".txt"), folder / (key + ".marks")};
   std::error_code ignored;
-  // The text is written last, so it is there only when both are.
-  if (fs::exists(files.text, ignored)) return files;
+  const auto made = [&] {
+    return fs::exists(files.text, ignored) && fs::exists(files.marks, ignored);
+  };
+  if (made()) return files;
   const FileLock lock = FileLock::acquire(folder / (key + ".lock"));
-  if (fs::exists(files.text, ignored)) return files;
+  if (made()) return files;
   const TalesText tales = make_tales(min_bytes, seed);
   write_tales_side_file(files.marks, tales.marks);
   write_file_atomically(files.text, tales.text);

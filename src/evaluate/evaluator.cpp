@@ -10,6 +10,7 @@
 #include "tril/base/error.h"
 #include "tril/data/batch.h"
 #include "tril/model/autocast.h"
+#include "tril/model/evaluation_mode.h"
 #include "tril/model/loss.h"
 
 namespace tril {
@@ -17,28 +18,13 @@ namespace {
 
 constexpr int64_t kTokensPerBatch = 8192;
 
-/// Puts a model into evaluation mode for a scope.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(GPT& model) : model_(model), was_training_(model->is_training()) {
-    model_->eval();
-  }
-  ~EvaluationMode() { model_->train(was_training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  GPT& model_;
-  bool was_training_;
-};
-
 /// First ids of the windows to score: all at stride T, or `max_tokens`' worth of them, evenly
 /// spaced.
 std::vector<int64_t> window_starts(int64_t n_tokens, int64_t context_length, int64_t max_tokens) {
   const int64_t n_targets = n_tokens - 1;
   const int64_t n_windows = (n_targets + context_length - 1) / context_length;
   int64_t n_taken = n_windows;
-  if (max_tokens > 0) {
+  if (max_tokens > 0 && max_tokens < n_targets) {
     n_taken = std::min(n_windows, std::max<int64_t>(1, max_tokens / context_length));
   }
   std::vector<int64_t> starts(static_cast<size_t>(n_taken));
@@ -48,6 +34,8 @@ std::vector<int64_t> window_starts(int64_t n_tokens, int64_t context_length, int
   return starts;
 }
 
+/// The ids are known to be the tokenizer's (make_batch checks the file, evaluate() the file's
+/// vocabulary).
 int64_t count_bytes(const torch::Tensor& targets, const std::vector<int64_t>& token_sizes) {
   const torch::Tensor ids = targets.to(torch::kCPU).contiguous();
   const auto* data = ids.const_data_ptr<int64_t>();
@@ -74,6 +62,12 @@ std::optional<Evaluation> evaluate(GPT& model,
     throw DataError(fmt::format("{}: {} tokens; to score a text it needs at least 2",
                                 tokens.path().string(),
                                 tokens.size()));
+  }
+  if (tokens.header().vocab_size > tokenizer.vocab_size()) {
+    throw DataError(fmt::format("{}: made with a vocabulary of {} ids, the tokenizer has {}",
+                                tokens.path().string(),
+                                tokens.header().vocab_size,
+                                tokenizer.vocab_size()));
   }
   if (tokenizer.vocab_size() > model->config().vocab_size) {
     throw DataError(fmt::format("the tokenizer has {} ids, the model's vocab_size is {}",

@@ -4,6 +4,7 @@
 
 #include "tril/base/counter_random.h"
 #include "tril/base/utf8.h"
+#include "tril/model/evaluation_mode.h"
 
 namespace tril {
 namespace {
@@ -70,8 +71,7 @@ Generation generate(GPT& model,
                     const std::function<void(std::string_view)>& on_text) {
   TORCH_CHECK(!prompt.empty(), "generate: the prompt has no ids");
   const torch::NoGradGuard no_grad;
-  const bool was_training = model->is_training();
-  model->eval();
+  const EvaluationMode evaluation_mode(model);
 
   std::vector<int64_t> ids = prompt;
   const auto n_prompt = static_cast<int64_t>(prompt.size());
@@ -113,7 +113,6 @@ Generation generate(GPT& model,
     emit(stops.finish());
     if (stops.found()) result.reason = StopReason::kStop;
   }
-  model->train(was_training);
   return result;
 }
 
@@ -124,11 +123,22 @@ StopMatcher::StopMatcher(std::vector<std::string> stop_texts) : stop_texts_(std:
 std::string StopMatcher::push(std::string_view text) {
   if (found_) return {};
   held_ += text;
-  size_t match = std::string::npos;
-  for (const auto& stop : stop_texts_) match = std::min(match, held_.find(stop));
-  if (match != std::string::npos) {
+  // The stop text that is complete first, and of those the longest: then the result does not depend
+  // on how the text is cut into pieces.
+  size_t begin = std::string::npos;
+  size_t end = std::string::npos;
+  for (const auto& stop : stop_texts_) {
+    const size_t at = held_.find(stop);
+    if (at == std::string::npos) continue;
+    const size_t stop_end = at + stop.size();
+    if (stop_end < end || (stop_end == end && at < begin)) {
+      begin = at;
+      end = stop_end;
+    }
+  }
+  if (begin != std::string::npos) {
     found_ = true;
-    return held_.substr(0, match);
+    return held_.substr(0, begin);
   }
   // Hold back the longest end of the text that begins a stop text.
   size_t n_held = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -11,6 +12,8 @@
 
 namespace tril {
 namespace {
+
+constexpr double kLargest = std::numeric_limits<double>::max();
 
 struct Candidate {
   int64_t id;
@@ -62,6 +65,8 @@ int64_t sample_token(std::span<const float> logits,
       seen[i] = true;
       double& logit = candidates[i].value;
       logit = logit > 0 ? logit / options.repetition_penalty : logit * options.repetition_penalty;
+      logit =
+          std::clamp(logit, -kLargest, kLargest);  // an extreme penalty must not make infinities
     }
   }
 

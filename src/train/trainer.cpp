@@ -237,7 +237,12 @@ void Trainer::sample_now() {
   options.seed = config_.seed;
   options.sample_index = state_.step;  // its own random numbers: training is not disturbed
   options.should_stop = [] { return stop_signal() != 0; };
-  const Generation sample = generate(model_, *data_.tokenizer, prompt, options);
+  Generation sample;
+  try {
+    sample = generate(model_, *data_.tokenizer, prompt, options);
+  } catch (const CheckpointError& error) {  // an output that is not finite: here, of this training
+    throw DivergedError(fmt::format("the sample after step {}: {}", state_.step, error.what()));
+  }
   progress_.sample(state_.step, config_.train.sample_prompt + sample.text);
   paused_ += Clock::now() - start;
 }
@@ -253,12 +258,26 @@ void Trainer::require_finite() {
                   step));
 }
 
+/// A last update can ruin the weights although its gradient was finite (a huge learning rate): such
+/// weights never become a checkpoint.
+void Trainer::require_finite_weights() {
+  std::vector<torch::Tensor> weights;
+  for (const auto& [name, tensor] : unique_parameters(*model_)) weights.push_back(tensor);
+  if (gradient_norm(weights, /*max_norm=*/0).found_inf.item<double>() == 0) return;
+  progress_.clear();
+  throw DivergedError(
+      fmt::format("step {}: the weights have become too large to compute with. The last checkpoint "
+                  "is untouched. Try a lower optimizer.learning_rate",
+                  state_.step));
+}
+
 void Trainer::save() {
   const auto start = Clock::now();
   require_finite();
   const auto path = folder_.checkpoint_folder(state_.step);
   const SavedState current{state_.step, state_.evaluated_step};
   if (saved_ != current) {
+    require_finite_weights();
     progress_.activity("saving");
     save_checkpoint(path,
                     {.parameters = unique_parameters(*model_),
@@ -270,6 +289,8 @@ void Trainer::save() {
     spdlog::debug("saved {}", path.string());
     saved_ = current;
   }
+  // Resumed from an earlier step: later checkpoints belong to a course that this run has left.
+  folder_.remove_after(state_.step);
   const bool has_best = config_.checkpoint.keep_best && state_.best_step > 0;
   folder_.prune(config_.checkpoint.keep_last,
                 has_best ? std::optional(state_.best_step) : std::nullopt);

@@ -55,6 +55,9 @@ class RunFolder {
   /// Keeps the newest `keep_last` checkpoints (0: all) and `best_step`; removes the others.
   void prune(int64_t keep_last, std::optional<int64_t> best_step) const;
 
+  /// Removes the checkpoints of steps after `step`.
+  void remove_after(int64_t step) const;
+
  private:
   std::filesystem::path root_;
   std::optional<FileLock> lock_;

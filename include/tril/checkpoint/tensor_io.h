@@ -15,12 +15,12 @@ namespace tril {
 /// Writes tensors by name (from CPU copies; a tensor on a device is copied first).
 void save_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 
-/// Copies a file's tensors into `tensors`, by name. Names and shapes are compared first and all
-/// differences reported at once (CheckpointError); nothing is copied unless everything fits.
+/// Copies a file's tensors into `tensors`, by name. Names, shapes and types are compared first and
+/// all differences reported at once (CheckpointError); nothing is copied unless everything fits.
 /// F16, BF16 and F64 values are converted; other element types must be equal.
 void load_tensors(const SafetensorsFile& file, const std::vector<NamedTensor>& tensors);
 
-/// One line per missing tensor, unknown tensor and different shape; empty when all fit.
+/// One line per missing tensor, unknown tensor, different shape or type; empty when all fit.
 std::vector<std::string> compare_tensors(const SafetensorsFile& file,
                                          const std::vector<NamedTensor>& tensors);
 

@@ -16,7 +16,7 @@ struct Batch {
 };
 
 /// Reads the windows that begin at `starts`; each must lie inside the file. Inputs and targets are
-/// views of one (B, T+1) tensor on `device`.
+/// views of one (B, T+1) tensor on `device`. DataError for an id outside the file's vocabulary.
 Batch make_batch(const TokenFile& tokens,
                  std::span<const int64_t> starts,
                  int64_t context_length,

@@ -71,6 +71,7 @@ class Trainer {
   bool evaluation_is_due() const;
   bool save_is_due() const;
   void require_finite();
+  void require_finite_weights();
   double floor_per_token() const;
 
   const RunConfig& config_;

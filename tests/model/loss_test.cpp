@@ -1,0 +1,97 @@
+// Chunked linear + cross-entropy against the plain form.
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "support/catch.h"
+#include "support/tensor_matchers.h"
+#include "support/tiny.h"
+#include "tril/model/autocast.h"
+#include "tril/model/loss.h"
+
+namespace tril {
+namespace {
+
+struct Inputs {
+  torch::Tensor hidden, weight, bias, targets;
+};
+
+Inputs make_inputs(int64_t rows, int64_t padded_vocab, int64_t vocab, torch::ScalarType dtype) {
+  torch::manual_seed(1);
+  const auto options = torch::TensorOptions().dtype(dtype);
+  return {torch::randn({1, rows, 6}, options).requires_grad_(true),
+          torch::randn({padded_vocab, 6}, options).requires_grad_(true),
+          torch::randn({padded_vocab}, options).requires_grad_(true),
+          torch::randint(vocab, {1, rows}, torch::kInt64)};
+}
+
+TEST_CASE("chunked loss equals the plain one: value and every gradient", "[model][loss]") {
+  // 90 000 ids make chunks of 286 rows: 700 rows are three chunks, the last one short.
+  for (const auto& [rows, vocab, padded] :
+       {std::tuple<int64_t, int64_t, int64_t>{5, 11, 11}, {5, 11, 16}, {700, 90000, 90000}}) {
+    for (const bool with_bias : {true, false}) {
+      for (const double scale : {1.0, 0.25}) {
+        INFO("rows " << rows << " V " << vocab << " padded " << padded << " bias " << with_bias);
+        const Inputs in = make_inputs(rows, padded, vocab, torch::kFloat64);
+        const torch::Tensor bias = with_bias ? in.bias : torch::Tensor();
+        const auto logits = torch::linear(in.hidden, in.weight, bias).narrow(-1, 0, vocab);
+        const auto plain = cross_entropy(logits, in.targets) * scale;
+        const auto chunked =
+            linear_cross_entropy(in.hidden, in.weight, bias, in.targets, vocab, scale);
+        CHECK_CLOSE(chunked, plain, 1e-10);
+        std::vector<torch::Tensor> wrt = {in.hidden, in.weight};
+        if (with_bias) wrt.push_back(in.bias);
+        // 3 is not 1: the gradient that arrives from outside is used.
+        const auto expected = torch::autograd::grad({plain * 3}, wrt);
+        const auto found = torch::autograd::grad({chunked * 3}, wrt);
+        for (size_t i = 0; i < wrt.size(); ++i) CHECK_CLOSE(found[i], expected[i], 1e-10);
+      }
+    }
+  }
+}
+
+TEST_CASE("chunked loss in bf16 stays within bf16's round-off of fp32", "[model][loss]") {
+  const Inputs in = make_inputs(40, 64, 64, torch::kFloat32);
+  const auto plain = linear_cross_entropy(in.hidden, in.weight, in.bias, in.targets, 64);
+  const auto expected = torch::autograd::grad({plain}, {in.hidden, in.weight});
+  torch::Tensor low;
+  {
+    const AutocastGuard autocast(torch::kCPU, torch::kBFloat16);
+    low = linear_cross_entropy(in.hidden, in.weight, in.bias, in.targets, 64);
+  }
+  CHECK(low.scalar_type() == torch::kFloat32);
+  CHECK_CLOSE(low, plain, testing::kBf16Tolerance);
+  CHECK_FALSE(torch::equal(low, plain));  // bf16 was really used
+  const auto found = torch::autograd::grad({low}, {in.hidden, in.weight});
+  for (size_t i = 0; i < 2; ++i) CHECK_CLOSE(found[i], expected[i], testing::kBf16Tolerance);
+}
+
+TEST_CASE("a loss worked out by hand", "[model][loss]") {
+  // Logits (0, ln 3): probabilities 1/4 and 3/4. Targets 1 and 0: mean of ln(4/3) and ln 4.
+  const auto hidden = torch::ones({1, 2, 1});
+  const auto weight = torch::tensor({0.0, std::log(3.0)}).to(torch::kFloat32).view({2, 1});
+  const auto targets = torch::tensor({{1, 0}}, torch::kInt64);
+  const double expected = (std::log(4.0 / 3.0) + std::log(4.0)) / 2;
+  CHECK(linear_cross_entropy(hidden, weight, {}, targets, 2).item<double>() == Approx(expected));
+}
+
+TEST_CASE("one id in the vocabulary: the loss is exactly zero", "[model][loss]") {
+  ModelConfig config = testing::tiny_config();
+  config.vocab_size = 1;
+  GPT model = testing::tiny_model(config);
+  const auto ids = torch::zeros({2, 8}, torch::kInt64);
+  CHECK(training_loss(model, ids, ids).item<double>() == 0.0);
+}
+
+TEST_CASE("losses of single tokens have the training loss as their mean", "[model][loss]") {
+  GPT model = testing::tiny_model(testing::tiny_config());
+  const auto ids = testing::tiny_ids(2, 9);
+  const auto inputs = ids.narrow(1, 0, 8), targets = ids.narrow(1, 1, 8);
+  const auto losses = token_losses(model, inputs, targets);
+  CHECK(losses.sizes() == at::IntArrayRef({2, 8}));
+  CHECK_CLOSE(losses.mean(), training_loss(model, inputs, targets), testing::kFp32Tolerance);
+}
+
+}  // namespace
+}  // namespace tril
