@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -24,6 +25,8 @@
 namespace tril::cli {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr int64_t kMostThreads = 4096;  // as the config's own limit
 
 struct TrainArguments {
   std::optional<std::string> config;
@@ -47,19 +50,25 @@ RunFolder run_folder_of(const TrainArguments& args, const std::optional<RunConfi
 
 std::optional<ResumePoint> find_resume_point(const TrainArguments& args, const RunFolder& folder) {
   if (args.resume.empty()) return std::nullopt;
+  const auto latest = folder.latest();
   std::optional<fs::path> path;
   if (args.resume == "auto" || args.resume == "latest") {
-    if (const auto latest = folder.latest()) path = latest->folder;
+    if (latest) path = latest->folder;
     if (!path && args.resume == "auto") return std::nullopt;
     if (!path) {
       throw CheckpointError(fmt::format(
           "--resume: {} holds no complete checkpoint. --resume=auto starts a new run there",
           folder.root().string()));
     }
-  } else if (fs::is_directory(args.resume)) {
-    path = args.resume;
   } else {
-    path = folder.choose(args.resume).folder;
+    path = fs::is_directory(args.resume) ? fs::path(args.resume) : folder.choose(args.resume).folder;
+    // Going on from an older state would leave newer checkpoints that do not belong to it.
+    if (latest && !fs::equivalent(*path, latest->folder)) {
+      throw ConfigError(fmt::format(
+          "--resume {}: {} holds a newer checkpoint (step {}). To branch off, give a new --run-dir and "
+          "the folder of the checkpoint: --resume {}",
+          args.resume, folder.root().string(), latest->step, path->string()));
+    }
   }
   Checkpoint checkpoint = Checkpoint::open(*path);
   RunConfig config = stored_config(checkpoint);

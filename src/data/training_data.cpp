@@ -106,6 +106,7 @@ TrainingData open_files(const DataConfig& config,
                         const TextHooks& hooks) {
   TrainingData data;
   if (is_token_file(config.train)) {
+    data.train = TokenFile::open(config.train);  // what is missing here is named first
     data.tokenizer = tokenizer;
     if (!data.tokenizer) {
       // `tril prepare` puts the tokenizer beside the tokens; the config may name another place.
