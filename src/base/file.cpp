@@ -371,8 +371,8 @@ namespace {
 
 std::string this_process() {
   std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown");
-  return fmt::format("pid {} on host {}", ::getpid(), host.data());
+  const bool known = ::gethostname(host.data(), host.size() - 1) == 0;
+  return fmt::format("pid {} on host {}", ::getpid(), known ? host.data() : "unknown");
 }
 
 std::string read_owner(int fd) {

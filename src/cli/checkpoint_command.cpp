@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "load_run.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/json.h"
 #include "tril/base/safetensors.h"
@@ -25,13 +26,13 @@ int list_checkpoints(const std::string& run) {
   for (const auto& entry : entries) {
     const CheckpointState state = Checkpoint::open(entry.folder).state();
     const bool evaluated_here = state.validation_loss && state.evaluated_step == state.step;
-    fmt::print("step {:>9}  {}{}{}  {}\n",
-               state.step,
-               evaluated_here ? fmt::format("validation loss {:.4f}", *state.validation_loss)
-                              : std::string("not evaluated         "),
-               entry.step == newest.best_step ? "  best" : "      ",
-               entry.step == newest.step ? "  latest" : "        ",
-               entry.folder.string());
+    print_out("step {:>9}  {}{}{}  {}\n",
+              state.step,
+              evaluated_here ? fmt::format("validation loss {:.4f}", *state.validation_loss)
+                             : std::string("not evaluated         "),
+              entry.step == newest.best_step ? "  best" : "      ",
+              entry.step == newest.step ? "  latest" : "        ",
+              entry.folder.string());
   }
   return 0;
 }
@@ -39,24 +40,23 @@ int list_checkpoints(const std::string& run) {
 int show_checkpoint(const RunArgument& argument) {
   const Checkpoint checkpoint = open_run_argument(argument.run, argument.checkpoint);
   const CheckpointState state = checkpoint.state();
-  fmt::print("checkpoint        {}\n", checkpoint.folder().string());
-  fmt::print("step              {}\n", state.step);
-  fmt::print("windows, tokens   {}, {}\n", state.windows_seen, state.tokens_seen);
+  print_out("checkpoint        {}\n", checkpoint.folder().string());
+  print_out("step              {}\n", state.step);
+  print_out("windows, tokens   {}, {}\n", state.windows_seen, state.tokens_seen);
   if (state.validation_loss) {
-    fmt::print(
+    print_out(
         "validation loss   {:.4f} at step {}\n", *state.validation_loss, state.evaluated_step);
   }
   if (state.best_validation_loss) {
-    fmt::print(
+    print_out(
         "best              {:.4f} at step {}\n", *state.best_validation_loss, state.best_step);
   }
-  fmt::print("resolved          {}, attention {}, {} threads\n",
-             state.precision,
-             state.attention,
-             state.threads);
+  print_out("resolved          {}, attention {}, {} threads\n",
+            state.precision,
+            state.attention,
+            state.threads);
   for (const auto& file : checkpoint.files()) {
-    fmt::print(
-        "file              {:<22} {:>12} bytes  xxh3 {}\n", file.name, file.bytes, file.xxh3);
+    print_out("file              {:<22} {:>12} bytes  xxh3 {}\n", file.name, file.bytes, file.xxh3);
   }
   const auto weights = SafetensorsFile::open(checkpoint.folder() / "model.safetensors");
   int64_t parameters = 0;
@@ -64,11 +64,11 @@ int show_checkpoint(const RunArgument& argument) {
     int64_t count = 1;
     for (const int64_t size : tensor.shape) count *= size;
     parameters += count;
-    fmt::print(
+    print_out(
         "tensor            {:<44} {} {}\n", tensor.name, tensor.dtype, Json(tensor.shape).dump());
   }
-  fmt::print("parameters        {}\n", parameters);
-  fmt::print("config            {}\n", dump_json(checkpoint.config(), -1));
+  print_out("parameters        {}\n", parameters);
+  print_out("config            {}\n", dump_json(checkpoint.config(), -1));
   return 0;
 }
 
@@ -92,10 +92,9 @@ int verify_checkpoints(const RunArgument& argument, bool one) {
       faults.emplace_back(error.what());
     }
     n_faults += faults.size();
-    fmt::print("{}  {}\n", faults.empty() ? "ok     " : "DAMAGED", folder.string());
-    for (const auto& fault : faults) fmt::print("         {}\n", fault);
+    print_out("{}  {}\n", faults.empty() ? "ok     " : "DAMAGED", folder.string());
+    for (const auto& fault : faults) print_out("         {}\n", fault);
   }
-  std::fflush(stdout);
   if (n_faults > 0) throw CheckpointError(fmt::format("{} faults found", n_faults));
   return 0;
 }
@@ -114,6 +113,10 @@ CommandEntry add_checkpoint_command(CLI::App& app, CommonOptions&) {
       "verify",
       "Read every file and compare checksums: all checkpoints of a run, or the chosen one");
   add_run_argument(*verify, *argument);
+  command->footer(R"(Examples:
+  tril checkpoint list runs/quickstart
+  tril checkpoint show runs/quickstart --checkpoint best
+  tril checkpoint verify runs/quickstart)");
   return {command, [=] {
             if (list->parsed()) return list_checkpoints(argument->run);
             if (show->parsed()) return show_checkpoint(*argument);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "tril/base/json.h"
 #include "tril/config/run_config.h"
 
@@ -42,16 +43,19 @@ CommandEntry add_config_command(CLI::App& app, CommonOptions&) {
   add_source(check);
   auto* describe =
       command->add_subcommand("describe", "Every key: meaning, unit, default (Markdown)");
+  command->footer(R"(Examples:
+  tril config check configs/smoke.json
+  tril config show configs/smoke.json --set train.steps=200)");
   return {command, [=] {
             if (describe->parsed()) {
-              fmt::print("{}", describe_config());
+              print_out("{}", describe_config());
               return 0;
             }
             const RunConfig config = load(*args);
             if (show->parsed()) {
-              fmt::print("{}\n", dump_json(to_json(config)));
+              print_out("{}\n", dump_json(to_json(config)));
             } else {
-              fmt::print("{}: valid\n", args->file.value_or("defaults"));
+              print_out("{}: valid\n", args->file.value_or("defaults"));
             }
             return 0;
           }};

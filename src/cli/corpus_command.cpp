@@ -28,7 +28,9 @@ CommandEntry add_corpus_command(CLI::App& app, CommonOptions&) {
   tales->add_option("--seed", args->seed, "Another seed tells other fables")->capture_default_str();
   tales->add_option("--out", args->out, "The text file; FILE.marks beside it holds -log P so far")
       ->required();
-  tales->footer("Example:\n  tril corpus tales --bytes 1000000 --seed 7 --out tales.txt");
+  for (auto* app_with_help : {command, tales}) {
+    app_with_help->footer("Example:\n  tril corpus tales --bytes 1000000 --seed 7 --out tales.txt");
+  }
   return {command, [args] {
             const TalesText text = make_tales(args->bytes, args->seed);
             write_tales_side_file(args->out + ".marks", text.marks);

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "device.h"
+#include "output.h"
 #include "tril/base/file.h"
 #include "tril/base/json.h"
 #include "version.h"
@@ -39,17 +40,18 @@ CommandEntry add_doctor_command(CLI::App& app, CommonOptions& common) {
       app.add_subcommand("doctor", "Versions, device, threads, and why CUDA is not there");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "One JSON object on stdout");
+  command->footer("Examples:\n  tril doctor\n  tril doctor --device cuda --json");
   return {command, [json, &common] {
             const OrderedJson result = diagnose(common);
             if (*json) {
-              fmt::print("{}\n", dump_json(result));
+              print_out("{}\n", dump_json(result));
               return 0;
             }
             for (const auto& [key, value] : result.items()) {
-              fmt::print(
+              print_out(
                   "{:<24} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
             }
-            fmt::print("\n{}", at::get_parallel_info());
+            print_out("\n{}", at::get_parallel_info());
             return 0;
           }};
 }

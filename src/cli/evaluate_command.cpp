@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "load_run.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/json.h"
 #include "tril/data/prepare.h"
@@ -50,6 +51,26 @@ EvaluationText open_text(const EvaluateArguments& args, const LoadedRun& run) {
   return {*data.validation, "the validation split", data.validation_floor_nats};
 }
 
+void print_result(const Evaluation& result, const EvaluationText& text, const LoadedRun& run) {
+  print_out("text           {}\n", text.name);
+  print_out("checkpoint     step {}\n", run.state.step);
+  print_out("loss           {:.4f} nats per token\n", result.loss());
+  print_out("perplexity     {:.3f}\n", result.perplexity());
+  print_out("bits per byte  {:.4f}\n", result.bits_per_byte());
+  print_out("tokens scored  {} ({} bytes), every one but the first, windows of {}\n",
+            result.tokens,
+            result.bytes,
+            run.config.model.context_length);
+  if (text.floor_nats) {
+    const double floor = *text.floor_nats / static_cast<double>(result.tokens);
+    print_out(
+        "floor          {:.4f} nats per token: what the corpus itself leaves open; the model is "
+        "{:.4f} above it\n",
+        floor,
+        result.loss() - floor);
+  }
+}
+
 int evaluate_run(const EvaluateArguments& args, const CommonOptions& common) {
   LoadedRun run = load_run(args.run, common);
   const EvaluationText text = open_text(args, run);
@@ -82,30 +103,14 @@ int evaluate_run(const EvaluateArguments& args, const CommonOptions& common) {
     json["bytes"] = result->bytes;
     json["step"] = run.state.step;
     json["checkpoint"] = run.checkpoint.folder().string();
-    fmt::print("{}\n", dump_json(json));
-    return 0;
+    print_out("{}\n", dump_json(json));
+  } else {
+    print_result(*result, text, run);
   }
-  fmt::print("text           {}\n", text.name);
-  fmt::print("checkpoint     step {}\n", run.state.step);
-  fmt::print("loss           {:.4f} nats per token\n", result->loss());
-  fmt::print("perplexity     {:.3f}\n", result->perplexity());
-  fmt::print("bits per byte  {:.4f}\n", result->bits_per_byte());
-  fmt::print("tokens scored  {} ({} bytes), every one but the first, windows of {}\n",
-             result->tokens,
-             result->bytes,
-             run.config.model.context_length);
-  if (text.floor_nats) {
-    const double floor = *text.floor_nats / static_cast<double>(result->tokens);
-    fmt::print(
-        "floor          {:.4f} nats per token: what the corpus itself leaves open; the model is "
-        "{:.4f} above it\n",
-        floor,
-        result->loss() - floor);
-    if (result->nats < *text.floor_nats - 20) {
-      throw CheckpointError(
-          "the loss is below the exact entropy floor of this text: the model sees what it should "
-          "predict, or the mean is wrong");
-    }
+  if (text.floor_nats && result->nats < *text.floor_nats - 20) {
+    throw CheckpointError(
+        "the loss is below the exact entropy floor of this text: the model sees what it should "
+        "predict, or the mean is wrong");
   }
   return 0;
 }

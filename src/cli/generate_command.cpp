@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "load_run.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/file.h"
 #include "tril/base/json.h"
@@ -54,13 +55,6 @@ std::vector<int64_t> prompt_ids(const LoadedRun& run, const std::string& prompt)
   return ids;
 }
 
-/// Writes to stdout at once; a closed pipe ends the command quietly.
-void print_now(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw ResourceError("stdout cannot be written");
-  }
-}
-
 int generate_samples(const GenerateArguments& args, const CommonOptions& common) {
   validate(args.options.sampling);
   const std::string prompt = read_prompt(args);
@@ -75,9 +69,9 @@ int generate_samples(const GenerateArguments& args, const CommonOptions& common)
     options.should_stop = [] { return stop_signal() != 0; };
     std::function<void(std::string_view)> on_text;
     if (!args.json) {
-      if (i > 0) print_now("\n---\n");
-      print_now(prompt);
-      on_text = print_now;
+      if (i > 0) write_out("\n---\n");
+      write_out(prompt);
+      on_text = write_out;
     }
     try {
       const Generation sample = generate(run.model, *run.tokenizer, ids, options, on_text);
@@ -96,9 +90,9 @@ int generate_samples(const GenerateArguments& args, const CommonOptions& common)
   if (args.json) {
     OrderedJson result;
     result["samples"] = std::move(samples);
-    print_now(dump_json(result) + "\n");
+    write_out(dump_json(result) + "\n");
   } else {
-    print_now("\n");
+    write_out("\n");
   }
   return stop_signal() != 0 ? 128 + stop_signal() : 0;
 }

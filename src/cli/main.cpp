@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <new>
 #include <vector>
 
 #include "commands.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/log.h"
 #include "tril/train/stop_signal.h"
@@ -58,6 +60,8 @@ int run_command(const Command& command, const CommonOptions& common) {
     const int exit_code =
         stop_signal() != 0 && error.exit_code() >= 128 ? 128 + stop_signal() : error.exit_code();
     return report(exit_code, error.what());
+  } catch (const ClosedPipe&) {
+    return 0;  // whoever read our output has seen enough
   } catch (const std::bad_alloc&) {
     return report(kExitResources, "out of memory: try a smaller train.batch_size or model");
   } catch (const c10::OutOfMemoryError& error) {
@@ -109,7 +113,16 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "error: " << error.what() << "\nTry tril --help, or tril COMMAND --help.\n";
+    // Of a misspelt command, CLI11 would only say that a subcommand is missing.
+    const std::string first = argc > 1 ? argv[1] : "";
+    const bool is_unknown =
+        !first.empty() && first.front() != '-' &&
+        std::none_of(commands.begin(), commands.end(), [&](const CommandEntry& entry) {
+          return entry.app->get_name() == first;
+        });
+    std::cerr << "error: "
+              << (is_unknown ? fmt::format("there is no command '{}'", first) : error.what())
+              << "\nTry tril --help, or tril COMMAND --help.\n";
     return kExitUsage;
   }
 

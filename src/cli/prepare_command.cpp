@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/json.h"
 #include "tril/data/prepare.h"
@@ -38,11 +39,11 @@ int describe(const PrepareArguments& args) {
   json["tokenizer_fingerprint"] = s.header.tokenizer_fingerprint;
   json["content_fingerprint"] = s.content_fingerprint;
   if (args.json) {
-    fmt::print("{}\n", dump_json(json));
+    print_out("{}\n", dump_json(json));
     return 0;
   }
   for (const auto& [key, value] : json.items()) {
-    fmt::print("{:<24} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    print_out("{:<24} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return 0;
 }

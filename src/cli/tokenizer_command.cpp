@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/file.h"
 #include "tril/base/json.h"
@@ -44,9 +45,9 @@ int encode(const TokenizerArguments& args) {
   if (args.json) {
     OrderedJson json;
     json["ids"] = ids;
-    fmt::print("{}\n", dump_json(json, -1));
+    print_out("{}\n", dump_json(json, -1));
   } else {
-    fmt::print("{}\n", fmt::join(ids, " "));
+    print_out("{}\n", fmt::join(ids, " "));
   }
   return 0;
 }
@@ -94,9 +95,9 @@ int decode(const TokenizerArguments& args) {
   if (args.json) {
     OrderedJson json;
     json["text"] = text;
-    fmt::print("{}\n", dump_json(json, -1));
+    print_out("{}\n", dump_json(json, -1));
   } else {
-    std::fwrite(text.data(), 1, text.size(), stdout);  // exactly the bytes, no newline added
+    write_out(text);  // exactly the bytes, no newline added
   }
   return 0;
 }
@@ -110,11 +111,11 @@ int info(const TokenizerArguments& args) {
   json["start_token"] = tokenizer->start_token();
   json["end_of_text"] = tokenizer->end_of_text();
   if (args.json) {
-    fmt::print("{}\n", dump_json(json));
+    print_out("{}\n", dump_json(json));
     return 0;
   }
   for (const auto& [key, value] : json.items()) {
-    fmt::print("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    print_out("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "device.h"
 #include "load_run.h"
+#include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/log.h"
 #include "tril/checkpoint/run_folder.h"
@@ -61,13 +62,18 @@ std::optional<ResumePoint> find_resume_point(const TrainArguments& args, const R
           folder.root().string()));
     }
   } else {
-    path = fs::is_directory(args.resume) ? fs::path(args.resume) : folder.choose(args.resume).folder;
+    path =
+        fs::is_directory(args.resume) ? fs::path(args.resume) : folder.choose(args.resume).folder;
     // Going on from an older state would leave newer checkpoints that do not belong to it.
     if (latest && !fs::equivalent(*path, latest->folder)) {
-      throw ConfigError(fmt::format(
-          "--resume {}: {} holds a newer checkpoint (step {}). To branch off, give a new --run-dir and "
-          "the folder of the checkpoint: --resume {}",
-          args.resume, folder.root().string(), latest->step, path->string()));
+      throw ConfigError(
+          fmt::format("--resume {}: {} holds a newer checkpoint (step {}). To branch off, give a "
+                      "new --run-dir and "
+                      "the folder of the checkpoint: --resume {}",
+                      args.resume,
+                      folder.root().string(),
+                      latest->step,
+                      path->string()));
     }
   }
   Checkpoint checkpoint = Checkpoint::open(*path);
@@ -155,24 +161,24 @@ void print_dry_run(const RunConfig& config,
   const ModelConfig& m = config.model;
   const int64_t tokens_per_step =
       config.train.windows_per_step(m.context_length) * m.context_length;
-  fmt::print("{}\n\n", dump_json(to_json(config)));
-  fmt::print("device               {}, {} threads, {}\n",
-             choices.device.str(),
-             choices.threads,
-             choices.precision == torch::kBFloat16 ? "bf16" : "fp32");
-  fmt::print("parameters           {}\n", parameter_count(m));
-  fmt::print("training tokens      {}\n", data.train.size());
-  fmt::print("validation tokens    {}\n", data.validation ? data.validation->size() : 0);
-  fmt::print("steps                {}\n", total_steps);
-  fmt::print("tokens per step      {}\n", tokens_per_step);
-  fmt::print("FLOPs per token      {:.4g}\n", flops_per_token(m));
-  fmt::print(
+  print_out("{}\n\n", dump_json(to_json(config)));
+  print_out("device               {}, {} threads, {}\n",
+            choices.device.str(),
+            choices.threads,
+            choices.precision == torch::kBFloat16 ? "bf16" : "fp32");
+  print_out("parameters           {}\n", parameter_count(m));
+  print_out("training tokens      {}\n", data.train.size());
+  print_out("validation tokens    {}\n", data.validation ? data.validation->size() : 0);
+  print_out("steps                {}\n", total_steps);
+  print_out("tokens per step      {}\n", tokens_per_step);
+  print_out("FLOPs per token      {:.4g}\n", flops_per_token(m));
+  print_out(
       "FLOPs in all         {:.4g}\n",
       flops_per_token(m) * static_cast<double>(tokens_per_step) * static_cast<double>(total_steps));
-  fmt::print("expected first loss  {:.4f} (ln {})\n",
-             std::log(static_cast<double>(m.vocab_size)),
-             m.vocab_size);
-  fmt::print(
+  print_out("expected first loss  {:.4f} (ln {})\n",
+            std::log(static_cast<double>(m.vocab_size)),
+            m.vocab_size);
+  print_out(
       "memory               weights {}, gradients {}, moments {}, activations {}, loss {}, "
       "program {}\n",
       format_bytes(estimate.weights),
@@ -181,7 +187,7 @@ void print_dry_run(const RunConfig& config,
       format_bytes(estimate.activations),
       format_bytes(estimate.loss),
       format_bytes(estimate.runtime));
-  fmt::print("estimated peak       {}\n", format_bytes(estimate.peak()));
+  print_out("estimated peak       {}\n", format_bytes(estimate.peak()));
 }
 
 void print_banner(const RunConfig& config,

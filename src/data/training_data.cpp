@@ -101,9 +101,18 @@ TrainingData open_tales(const DataConfig& config,
   return data;
 }
 
+/// Texts that shipped configs name and the project may not contain.
+void require_fetched(const fs::path& path) {
+  std::error_code ignored;
+  if (path.filename() != "tinyshakespeare.txt" || fs::exists(path, ignored)) return;
+  throw DataError(
+      fmt::format("{} is not there: run scripts/fetch_tinyshakespeare.sh first", path.string()));
+}
+
 TrainingData open_files(const DataConfig& config,
                         const std::shared_ptr<const Tokenizer>& tokenizer,
                         const TextHooks& hooks) {
+  require_fetched(config.train);
   TrainingData data;
   if (is_token_file(config.train)) {
     data.train = TokenFile::open(config.train);  // what is missing here is named first

@@ -19,18 +19,18 @@ namespace tril {
 
 /// The small part of a run's state: state.json.
 struct CheckpointState {
-  int64_t step = 0;                       ///< updates done
-  int64_t windows_seen = 0;               ///< training windows used: where the data order goes on
-  int64_t tokens_seen = 0;                ///< target tokens trained on
-  int64_t evaluated_step = 0;             ///< the last step whose evaluation was completed
-  std::optional<double> validation_loss;  ///< nats per token, at evaluated_step
-  std::optional<double> best_validation_loss;
-  int64_t best_step = 0;               ///< 0: none yet
-  std::string precision;               ///< "fp32", "bf16": what `auto` became
-  std::string attention;               ///< "fused", "reference"
-  int64_t threads = 0;                 ///< bit-exact resume holds at this thread count
-  std::string train_fingerprint;       ///< of the training text or token file
-  std::string validation_fingerprint;  ///< empty: no validation
+  int64_t step = 0;            ///< updates done
+  int64_t windows_seen = 0;    ///< training windows used: where the data order goes on
+  int64_t tokens_seen = 0;     ///< target tokens trained on
+  int64_t evaluated_step = 0;  ///< the last step whose evaluation was completed
+  std::optional<double> validation_loss = {};  ///< nats per token, at evaluated_step
+  std::optional<double> best_validation_loss = {};
+  int64_t best_step = 0;                    ///< 0: none yet
+  std::string precision = {};               ///< "fp32", "bf16": what `auto` became
+  std::string attention = {};               ///< "fused", "reference"
+  int64_t threads = 0;                      ///< bit-exact resume holds at this thread count
+  std::string train_fingerprint = {};       ///< of the training text or token file
+  std::string validation_fingerprint = {};  ///< empty: no validation
 };
 
 /// What a save needs; references only.

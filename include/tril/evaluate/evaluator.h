@@ -19,8 +19,8 @@ struct EvaluateOptions {
   int64_t batch_size =
       0;  ///< windows at once; 0: as many as make 8192 tokens. Does not change the result.
   torch::ScalarType precision = torch::kFloat32;
-  std::function<bool()> should_stop;                             ///< polled between batches
-  std::function<void(int64_t done, int64_t total)> on_progress;  ///< in tokens
+  std::function<bool()> should_stop = {};                             ///< polled between batches
+  std::function<void(int64_t done, int64_t total)> on_progress = {};  ///< in tokens
 };
 
 struct Evaluation {

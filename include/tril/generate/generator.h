@@ -21,12 +21,12 @@ const char* stop_reason_name(StopReason reason);
 
 struct GenerateOptions {
   int64_t max_new_tokens = 200;
-  SamplingOptions sampling;
+  SamplingOptions sampling = {};
   uint64_t seed = 1337;
-  int64_t sample_index = 0;           ///< which of several samples: each draws other numbers
-  std::vector<std::string> stop;      ///< texts that end the sample; matched on text, not on ids
-  bool use_cache = true;              ///< the same ids either way; with it, much faster
-  std::function<bool()> should_stop;  ///< polled once per token
+  int64_t sample_index = 0;            ///< which of several samples: each draws other numbers
+  std::vector<std::string> stop = {};  ///< texts that end the sample; matched on text, not on ids
+  bool use_cache = true;               ///< the same ids either way; with it, much faster
+  std::function<bool()> should_stop = {};  ///< polled once per token
 };
 
 struct Generation {
