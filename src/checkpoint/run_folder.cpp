@@ -81,7 +81,7 @@ CheckpointEntry RunFolder::choose(const std::string& choice) const {
     const auto number = parse_step(choice);
     if (!number) {
       throw ConfigError(
-          fmt::format("--checkpoint {}: expected latest, best or a step number", choice));
+          fmt::format("checkpoint '{}': expected latest, best or a step number", choice));
     }
     step = *number;
   }

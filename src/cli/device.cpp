@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -19,6 +20,8 @@
 
 namespace tril::cli {
 namespace {
+
+constexpr int64_t kMostThreads = 4096;  // as the config's own limit
 
 int64_t cuda_device_count() {
   try {
@@ -82,6 +85,11 @@ c10::Device choose_device(const std::string& name) {
 }
 
 int64_t default_threads() {
+  // A launcher's or queue's word counts: it knows what else runs here.
+  if (const char* wanted = std::getenv("OMP_NUM_THREADS")) {
+    const int64_t n = std::atoll(wanted);
+    if (n >= 1 && n <= kMostThreads) return n;
+  }
   auto n = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   // cgroup v2: "<quota> <period>" in microseconds, or "max <period>".
   std::ifstream file("/sys/fs/cgroup/cpu.max");

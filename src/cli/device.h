@@ -19,7 +19,7 @@ std::string why_no_cuda();
 /// Sets LibTorch's threads; 0: default_threads(). Returns the number set.
 int64_t set_threads(int64_t threads);
 
-/// CPUs this process may use (affinity and cgroup quota): a pure function of the machine.
+/// OMP_NUM_THREADS when set, else the CPUs this process may use (affinity and cgroup quota).
 int64_t default_threads();
 
 /// Bytes of memory that can still be had: the lower of the system's available memory and what a

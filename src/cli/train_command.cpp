@@ -114,6 +114,21 @@ void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer) {
   }
 }
 
+/// Says what differs from the stored config, and what follows from it.
+void report_changes(const std::vector<ConfigChange>& changes) {
+  bool new_length = false;
+  for (const auto& change : changes) {
+    if (change.key == "threads") continue;  // the thread count in force is compared below
+    spdlog::info(
+        "changed since the checkpoint: {} from {} to {}", change.key, change.before, change.after);
+    new_length |=
+        change.key == "train.steps" || change.key == "train.tokens" || change.key == "train.epochs";
+  }
+  if (new_length) {
+    spdlog::info("the learning rate follows the curve of the new length from here on");
+  }
+}
+
 /// Same data as before: the promise of an exact resume rests on it.
 void require_same_data(const CheckpointState& state, const TrainingData& data) {
   const auto check = [](const char* what, const std::string& stored, const std::string& found) {
@@ -335,12 +350,7 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   if (point) {
     const auto changes = compare_for_resume(point->config, config);
     require_allowed(changes, "--resume");
-    for (const auto& change : changes) {
-      spdlog::info("changed since the checkpoint: {} from {} to {}",
-                   change.key,
-                   change.before,
-                   change.after);
-    }
+    report_changes(changes);
     require_same_data(point->state, data);
     if (point->state.threads != choices.threads) {
       spdlog::warn(

@@ -98,6 +98,14 @@ std::string join(const std::vector<std::string>& words) {
 }
 
 std::string suggest(std::string_view section, std::string_view name) {
+  // A section in wrong case.
+  if (section.empty()) {
+    for (const std::string& ours : names_in("")) {
+      if (name.size() == ours.size() && edit_distance(name, ours) == 0) {
+        return fmt::format("Did you mean \"{}\"? Case matters.", ours);
+      }
+    }
+  }
   // A right name in a wrong place, or in wrong case ("" is a place too).
   for (const bool same_section : {true, false}) {
     for (const KnownKey& key : known_keys()) {

@@ -118,11 +118,11 @@ TrainingData open_files(const DataConfig& config,
     data.train = TokenFile::open(config.train);  // what is missing here is named first
     data.tokenizer = tokenizer;
     if (!data.tokenizer) {
-      // `tril prepare` puts the tokenizer beside the tokens; the config may name another place.
-      const bool named = config.tokenizer != "char" && config.tokenizer != "byte";
-      data.tokenizer =
-          load_tokenizer(named ? fs::path(config.tokenizer)
-                               : fs::path(config.train).parent_path() / "tokenizer.json");
+      // `tril prepare` puts the tokenizer beside the tokens ("char" means that one); the config may
+      // name another, which must then fit.
+      data.tokenizer = config.tokenizer == "char"
+                           ? load_tokenizer(fs::path(config.train).parent_path() / "tokenizer.json")
+                           : make_tokenizer(config.tokenizer);
     }
     data.train = open_token_file_checked(config.train, *data.tokenizer);
     if (!config.validation.empty()) {

@@ -82,7 +82,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
       }
     }
     ctx->save_for_backward({dx.size() == 1 ? dx[0] : torch::cat(dx, 0), dw, db});
-    return sum * -row_scale;
+    return torch::rsub(sum * row_scale, 0.0);  // 0 - x: a loss of zero is not written -0
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grad_outputs) {
