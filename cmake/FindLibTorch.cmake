@@ -102,6 +102,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   if(LibTorch_CUDA)
     list(APPEND _libraries "${_lib}/libtorch_cuda.so" "${_lib}/libc10_cuda.so")
   endif()
+  # Its own OpenMP runtime, by path: a second one in the process would have threads of its own.
+  file(GLOB _gomp "${_lib}/libgomp*.so*")
+  list(APPEND _libraries ${_gomp})
   # --no-as-needed: no symbol of libtorch_cuda is used directly, and its kernels register by being loaded.
   set_property(
     TARGET LibTorch::LibTorch

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "tril/base/counter_random.h"
-#include "tril/model/autocast.h"
+#include "tril/model/short_attention.h"
 
 namespace tril {
 namespace {
@@ -122,6 +122,7 @@ torch::Tensor causal_attention(const torch::Tensor& q,
     }
     return blocked_attention(q, k, v, dropout, seed);
   }
+  if (dropout == 0.0 && is_short_attention(q)) return short_attention(q, k, v);
   return torch::scaled_dot_product_attention(
       q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
 }

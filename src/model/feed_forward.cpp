@@ -1,5 +1,7 @@
 #include "tril/model/feed_forward.h"
 
+#include "tril/model/activation.h"
+
 namespace tril {
 
 FeedForwardImpl::FeedForwardImpl(const ModelConfig& config) : activation_(config.activation) {
@@ -15,19 +17,8 @@ FeedForwardImpl::FeedForwardImpl(const ModelConfig& config) : activation_(config
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   const torch::Tensor wide = up(x);  // (B, T, C) -> (B, T, F)
-  switch (activation_) {
-    case Activation::kRelu:
-      return down(torch::relu(wide));
-    case Activation::kGelu:
-      return down(torch::gelu(wide, "none"));
-    case Activation::kGeluTanh:
-      return down(torch::gelu(wide, "tanh"));
-    case Activation::kReluSquared:
-      return down(torch::relu(wide).square());
-    case Activation::kSwiglu:
-      return down(torch::silu(gate(x)) * wide);
-  }
-  TORCH_CHECK(false, "unknown activation");
+  if (activation_ == Activation::kSwiglu) return down(torch::silu(gate(x)) * wide);
+  return down(activate(wide, activation_));  // (B, T, F) -> (B, T, C)
 }
 
 }  // namespace tril

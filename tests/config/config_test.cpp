@@ -354,7 +354,7 @@ TEST_CASE("a config made by code is checked as a file is", "[config]") {
 
 // ---------------------------------------------------------------- --set
 
-TEST_CASE("--set wins over the file and the last of the same key wins", "[config]") {
+TEST_CASE("setting a key by --set: wins over the file and the last of the same key wins", "[config]") {
   CHECK(load_text(R"({"train": {"batch_size": 8}})", {"train.batch_size=16"}).train.batch_size ==
         16);
   CHECK(load_text("{}", {"train.batch_size=16", "train.batch_size=4"}).train.batch_size == 4);
@@ -378,7 +378,7 @@ TEST_CASE("text keys take --set values as they stand", "[config]") {
   CHECK(prompt(R"("open)") == R"("open)");
 }
 
-TEST_CASE("--set is checked like the file and named in the error", "[config]") {
+TEST_CASE("setting a key by --set: is checked like the file and named in the error", "[config]") {
   CHECK_THAT(set_error({"train.batch_size=abc"}),
              ContainsSubstring("--set train.batch_size=abc: train.batch_size must be a whole"));
   CHECK_THAT(set_error({"train.batchsize=4"}),
@@ -739,7 +739,7 @@ TEST_CASE("a stored config with a foreign key is refused by origin and key", "[c
              ContainsSubstring("model.wte"));
 }
 
-TEST_CASE("--set on a stored config changes that key only, or a preset's keys", "[config]") {
+TEST_CASE("setting a key by --set: on a stored config changes that key only, or a preset's keys", "[config]") {
   RunConfig stored;
   stored.train.batch_size = 5;
   stored.run_dir = "/r";

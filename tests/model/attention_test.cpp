@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "../../src/model/attention_kernel.h"
 #include "support/catch.h"
 #include "support/tensor_matchers.h"
 #include "support/tiny.h"
@@ -11,6 +12,7 @@
 #include "tril/model/causal_attention.h"
 #include "tril/model/loss.h"
 #include "tril/model/rotary.h"
+#include "tril/model/short_attention.h"
 
 namespace tril {
 namespace {
@@ -34,7 +36,10 @@ struct Result {
   std::vector<torch::Tensor> gradients;
 };
 
-Result run(ModelConfig config, AttentionPath path, int64_t n_positions, torch::ScalarType precision) {
+Result run(ModelConfig config,
+           AttentionPath path,
+           int64_t n_positions,
+           torch::ScalarType precision) {
   config.attention = path;
   GPT model = tiny_model(config);
   const auto ids = tiny_ids(2, n_positions + 1, config.vocab_size);
@@ -98,17 +103,52 @@ TEST_CASE("fused attention equals the heads one by one in bf16", "[model][attent
   }
 }
 
-TEST_CASE("the fused kernel equals softmax(q k^T / sqrt(D)) v written out", "[model][attention]") {
+TEST_CASE("the fused kernels equal softmax(q k^T / sqrt(D)) v written out: value and gradients",
+          "[model][attention]") {
   torch::manual_seed(1);
-  for (const int64_t t : {1, 17, 200}) {
-    const auto make = [&] { return torch::randn({2, 3, t, 8}).requires_grad_(true); };
-    const torch::Tensor q = make(), k = make(), v = make();
+  // Up to kShortContext the batched products, beyond it LibTorch's flash kernel.
+  for (const int64_t t : {int64_t{1}, int64_t{17}, int64_t{64}, kShortContext, int64_t{200}}) {
+    INFO("T " << t);
+    // As the fused path hands them over: views into one (B, T, 3, H, D) tensor.
+    const torch::Tensor qkv = torch::randn({2, t, 3, 3, 8}).requires_grad_(true);
+    const auto parts = qkv.unbind(2);
+    const auto q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2),
+               v = parts[2].transpose(1, 2);
     const auto mask = torch::ones({t, t}, torch::kBool).tril();
     const auto weights = torch::softmax(
         (q.matmul(k.transpose(-2, -1)) / std::sqrt(8.0)).masked_fill(~mask, -INFINITY), -1);
-    CHECK_CLOSE(causal_attention(q, k, v, 0.0), weights.matmul(v), testing::kFp32Tolerance);
-    CHECK_CLOSE(blocked_attention(q, k, v, 0.0, 7), weights.matmul(v), testing::kFp32Tolerance);
+    const torch::Tensor plain = weights.matmul(v);
+    const torch::Tensor direction = torch::randn_like(plain);
+    const auto expected = torch::autograd::grad({plain}, {qkv}, {direction})[0];
+    const torch::Tensor fused[] = {causal_attention(q, k, v, 0.0),
+                                   blocked_attention(q, k, v, 0.0, 7)};
+    for (const torch::Tensor& y : fused) {
+      CHECK_CLOSE(y, plain, testing::kFp32Tolerance);
+      CHECK_CLOSE(
+          torch::autograd::grad({y}, {qkv}, {direction})[0], expected, testing::kFp32Tolerance);
+    }
   }
+}
+
+TEST_CASE("softmax kernels: this processor's and the portable ones agree, NaN is passed on",
+          "[model][attention]") {
+  torch::manual_seed(2);
+  const auto best = causal_softmax_kernels(), portable = causal_softmax_kernels_portable();
+  for (const int64_t t : {1, 5, 37, 128}) {
+    const torch::Tensor scores = torch::randn({t, t}) * 40;
+    torch::Tensor a = scores.clone(), b = scores.clone();
+    best.forward(a.mutable_data_ptr<float>(), t, 0.3F);
+    portable.forward(b.mutable_data_ptr<float>(), t, 0.3F);
+    CHECK_CLOSE(a, b, 1e-6);
+    torch::Tensor da = scores.clone(), db = scores.clone();
+    best.backward(da.mutable_data_ptr<float>(), a.const_data_ptr<float>(), t, 0.3F);
+    portable.backward(db.mutable_data_ptr<float>(), a.const_data_ptr<float>(), t, 0.3F);
+    CHECK_CLOSE(da, db, 1e-5);
+  }
+  float poisoned[] = {std::nanf(""), 0, 1, 2};
+  best.forward(poisoned, 2, 1.0F);
+  CHECK(std::isnan(poisoned[0]));
+  CHECK_FALSE(std::isnan(poisoned[3]));
 }
 
 TEST_CASE("blocked attention with dropout: value and gradients equal the plain form with its masks",
@@ -130,8 +170,8 @@ TEST_CASE("blocked attention with dropout: value and gradients equal the plain f
         .copy_(attention_dropout_mask({1, 2, rows, first + rows}, mask.options(), p, 5, block));
   }
   const auto causal = torch::ones({t, t}, torch::kBool).tril();
-  const auto weights = torch::softmax(
-      (q.matmul(k.transpose(-2, -1)) / 2.0).masked_fill(~causal, -INFINITY), -1);
+  const auto weights =
+      torch::softmax((q.matmul(k.transpose(-2, -1)) / 2.0).masked_fill(~causal, -INFINITY), -1);
   const torch::Tensor plain = (weights * mask).matmul(v);
   const auto expected = torch::autograd::grad({plain}, {q, k, v}, {grad});
 
@@ -204,7 +244,8 @@ TEST_CASE("all heads share one mask, and it is not a parameter", "[model]") {
     }
   }
   CHECK(n_heads == 4);
-  for (const auto& item : model->named_parameters()) CHECK(item.key().find("tril") == std::string::npos);
+  for (const auto& item : model->named_parameters())
+    CHECK(item.key().find("tril") == std::string::npos);
 }
 
 TEST_CASE("changing a later token leaves every earlier logit alone", "[model]") {
@@ -242,7 +283,9 @@ TEST_CASE("rotation keeps lengths and depends on distance only", "[model]") {
   const auto table = make_rotary_table(32, 8, 10000.0);
   torch::manual_seed(1);
   const auto q = torch::randn({1, 8}), k = torch::randn({1, 8});
-  const auto at_position = [&](const torch::Tensor& x, int64_t p) { return apply_rotary(x, table, p); };
+  const auto at_position = [&](const torch::Tensor& x, int64_t p) {
+    return apply_rotary(x, table, p);
+  };
   CHECK_CLOSE(at_position(q, 0), q, 1e-6);
   CHECK_CLOSE(at_position(q, 9).norm(), q.norm(), 1e-5);
   const auto near = (at_position(q, 7) * at_position(k, 4)).sum();

@@ -49,14 +49,15 @@ TEST_CASE("logits, loss and every gradient equal PyTorch's", "[model][golden]") 
       const auto inputs = golden_ids(golden.at("inputs"));
       const auto targets = golden_ids(golden.at("targets"));
 
-      CHECK_CLOSE(model->forward(inputs), golden_tensor(golden.at("logits")),
-                  testing::kFp32Tolerance);
+      CHECK_CLOSE(
+          model->forward(inputs), golden_tensor(golden.at("logits")), testing::kFp32Tolerance);
       const torch::Tensor loss = training_loss(model, inputs, targets);
       CHECK(loss.item<double>() == Approx(golden.at("loss").get<double>()).margin(1e-5));
       loss.backward();
       for (const auto& [parameter, tensor] : unique_parameters(*model)) {
         INFO(parameter);
-        CHECK_CLOSE(tensor.grad(), golden_tensor(golden.at("gradients").at(parameter)),
+        CHECK_CLOSE(tensor.grad(),
+                    golden_tensor(golden.at("gradients").at(parameter)),
                     testing::kFp32Tolerance);
       }
     }

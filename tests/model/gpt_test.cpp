@@ -125,11 +125,13 @@ TEST_CASE("the cache gives the same states as reading everything at once", "[mod
     const auto ids = tiny_ids(2, 8);
     const auto whole = model->forward_hidden(ids);
     // A prompt, then one by one; and a prompt in two pieces.
-    for (const auto& pieces : {std::vector<int64_t>{3, 1, 1, 1, 1, 1}, std::vector<int64_t>{2, 4, 2}}) {
+    for (const auto& pieces :
+         {std::vector<int64_t>{3, 1, 1, 1, 1, 1}, std::vector<int64_t>{2, 4, 2}}) {
       KvCache cache = model->make_cache(2, 8);
       int64_t first = 0;
       for (const int64_t n : pieces) {
-        CHECK_CLOSE(model->forward_cached(ids.narrow(1, first, n), cache), whole.narrow(1, first, n),
+        CHECK_CLOSE(model->forward_cached(ids.narrow(1, first, n), cache),
+                    whole.narrow(1, first, n),
                     testing::kFp32Tolerance);
         first += n;
       }

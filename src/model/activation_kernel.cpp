@@ -1,0 +1,121 @@
+#include "activation_kernel.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "vector_math.h"
+
+namespace tril {
+namespace {
+
+TRIL_INLINE void relu(float x, float& y, float& dy) {
+  y = x > 0.0F ? x : 0.0F;
+  dy = x > 0.0F ? 1.0F : 0.0F;
+}
+
+TRIL_INLINE void relu_squared(float x, float& y, float& dy) {
+  const float r = x > 0.0F ? x : 0.0F;
+  y = r * r;
+  dy = 2.0F * r;
+}
+
+/// x Phi(x), Phi by the error function of Abramowitz and Stegun 7.1.26 (absolute error 1.5e-7).
+TRIL_INLINE void gelu(float x, float& y, float& dy) {
+  const float z = std::fabs(x) * 0.70710678F;
+  const float t = 1.0F / (1.0F + 0.3275911F * z);
+  float p = 1.061405429F;
+  p = p * t - 1.453152027F;
+  p = p * t + 1.421413741F;
+  p = p * t - 0.284496736F;
+  p = p * t + 0.254829592F;
+  const float e = exp_not_positive(-z * z);  // exp(-x^2 / 2)
+  const float tail = 0.5F * p * t * e;       // 1 - Phi(|x|)
+  const float phi = x > 0.0F ? 1.0F - tail : tail;
+  y = x * phi;
+  dy = phi + x * 0.39894228F * e;
+}
+
+/// x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3): the same as 0.5 x (1 + tanh(u)).
+TRIL_INLINE void gelu_tanh(float x, float& y, float& dy) {
+  constexpr float kScale = 1.59576912F;  // 2 sqrt(2/pi)
+  const float x2 = x * x;
+  const float u2 = kScale * x * (1.0F + 0.044715F * x2);  // 2u
+  const float e = exp_not_positive(-std::fabs(u2));
+  const float small = e / (1.0F + e);
+  const float s = u2 > 0.0F ? 1.0F - small : small;  // 1 / (1 + exp(-2u))
+  y = x * s;
+  dy = s + x * s * (1.0F - s) * kScale * (1.0F + 0.134145F * x2);
+}
+
+template <void (*F)(float, float&, float&)>
+TRIL_INLINE void loop(const float* __restrict x,
+                      float* __restrict y,
+                      float* __restrict dy,
+                      int64_t n) {
+  for (int64_t i = 0; i < n; ++i) F(x[i], y[i], dy[i]);
+}
+
+template <void (*F)(float, float&, float&)>
+void portable(const float* x, float* y, float* dy, int64_t n) {
+  loop<F>(x, y, dy, n);
+}
+
+#if defined(__x86_64__)
+template <void (*F)(float, float&, float&)>
+__attribute__((target("avx2,fma"))) void avx2(const float* x, float* y, float* dy, int64_t n) {
+  loop<F>(x, y, dy, n);
+}
+template <void (*F)(float, float&, float&)>
+__attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512"))) void avx512(
+    const float* x, float* y, float* dy, int64_t n) {
+  loop<F>(x, y, dy, n);
+}
+#endif
+
+template <void (*F)(float, float&, float&)>
+ActivationKernel widest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return avx512<F>;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2<F>;
+#endif
+  return portable<F>;
+}
+
+}  // namespace
+
+ActivationKernel activation_kernel(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return widest<relu>();
+    case Activation::kGelu:
+      return widest<gelu>();
+    case Activation::kGeluTanh:
+      return widest<gelu_tanh>();
+    case Activation::kReluSquared:
+      return widest<relu_squared>();
+    case Activation::kSwiglu:
+      break;  // two inputs: not a function of one value
+  }
+  std::abort();
+}
+
+ActivationKernel activation_kernel_portable(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return portable<relu>;
+    case Activation::kGelu:
+      return portable<gelu>;
+    case Activation::kGeluTanh:
+      return portable<gelu_tanh>;
+    case Activation::kReluSquared:
+      return portable<relu_squared>;
+    case Activation::kSwiglu:
+      break;
+  }
+  std::abort();
+}
+
+}  // namespace tril

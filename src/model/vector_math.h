@@ -1,0 +1,32 @@
+#pragma once
+// Mathematics without library calls, so that loops around it become vector code. Only for the
+// kernels in this folder; every function is inlined into a loop that is compiled once per
+// instruction set.
+
+#include <bit>
+#include <cstdint>
+
+#define TRIL_INLINE __attribute__((always_inline)) inline
+
+namespace tril {
+
+/// exp(x) for x <= 0, by 2^n * e^r, n whole and r in [-ln 2 / 2, ln 2 / 2], with a Taylor
+/// polynomial to degree 6: relative error below 2e-7. Below -87 it stays at e^-87 (1.6e-38).
+TRIL_INLINE float exp_not_positive(float x) {
+  x = x < -87.0F ? -87.0F : x;
+  constexpr float kLog2E = 1.44269504F;
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
+  const float n = (x * kLog2E + kRound) - kRound;
+  const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;  // ln 2 in two parts
+  float p = 1.0F / 720.0F;
+  p = p * r + 1.0F / 120.0F;
+  p = p * r + 1.0F / 24.0F;
+  p = p * r + 1.0F / 6.0F;
+  p = p * r + 0.5F;
+  p = p * r + 1.0F;
+  p = p * r + 1.0F;
+  const auto exponent = static_cast<int32_t>(n) + 127;
+  return p * std::bit_cast<float>(exponent << 23);
+}
+
+}  // namespace tril

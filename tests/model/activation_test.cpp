@@ -1,0 +1,61 @@
+// The fast activations against the exact functions, in double, and against LibTorch's.
+
+#include <torch/torch.h>
+
+#include "../../src/model/activation_kernel.h"
+#include "support/catch.h"
+#include "support/tensor_matchers.h"
+#include "tril/model/activation.h"
+
+namespace tril {
+namespace {
+
+constexpr Activation kAll[] = {
+    Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kReluSquared};
+
+TEST_CASE("activation kernels: value and derivative equal the exact ones in double", "[model]") {
+  // Odd length: the vector loop's rest is covered; the range covers both tails.
+  const torch::Tensor x = torch::linspace(-12, 12, 10007, torch::kFloat32);
+  for (const Activation activation : kAll) {
+    INFO(enum_name(activation));
+    torch::Tensor exact = x.to(torch::kFloat64).requires_grad_(true);
+    const torch::Tensor value = activate_plain(exact, activation);
+    value.sum().backward();
+    for (const auto kernel :
+         {activation_kernel(activation), activation_kernel_portable(activation)}) {
+      torch::Tensor y = torch::empty_like(x), dy = torch::empty_like(x);
+      kernel(x.const_data_ptr<float>(),
+             y.mutable_data_ptr<float>(),
+             dy.mutable_data_ptr<float>(),
+             x.numel());
+      CHECK_CLOSE(y, value, 2e-6);  // a few roundings of float32
+      CHECK_CLOSE(dy, exact.grad(), 2e-6);
+    }
+  }
+}
+
+TEST_CASE("activate gives LibTorch's values and gradients, for any shape and type", "[model]") {
+  torch::manual_seed(1);
+  for (const Activation activation : kAll) {
+    INFO(enum_name(activation));
+    for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+      for (const bool contiguous : {true, false}) {
+        torch::Tensor base = torch::randn({3, 700, 11}, dtype) * 3;
+        if (!contiguous) base = base.transpose(0, 1);
+        const torch::Tensor a = base.detach().requires_grad_(true);
+        const torch::Tensor b = base.detach().requires_grad_(true);
+        const torch::Tensor fast = activate(a, activation), plain = activate_plain(b, activation);
+        CHECK_CLOSE(fast, plain, testing::kFp32Tolerance);
+        (fast * fast).sum().backward();
+        (plain * plain).sum().backward();
+        CHECK_CLOSE(a.grad(), b.grad(), testing::kFp32Tolerance);
+      }
+    }
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor x = torch::randn({5});
+    CHECK(torch::equal(activate(x, activation), activate_plain(x, activation)));
+  }
+}
+
+}  // namespace
+}  // namespace tril
