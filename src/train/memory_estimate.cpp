@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "tril/model/short_attention.h"
+
 namespace tril {
 namespace {
 
 constexpr double kFloatBytes = 4;
 constexpr double kBf16Bytes = 2;
 /// LibTorch's libraries and their work space on the CPU, measured with a model of no size.
-constexpr double kRuntimeBytes = 330e6;
+constexpr double kRuntimeBytes = 200e6;
 
 /// Numbers that one block keeps per token, in units of one number: what each part of Block::forward
 /// saves for its backward pass. `narrow` ones are of the matrix precision, `wide` ones of fp32.
@@ -30,7 +32,11 @@ SavedPerToken saved_per_token(const ModelConfig& m) {
   if (m.positions == Positions::kRope) saved.narrow += 2 * c;
   saved.narrow += 2 * c;  // attention's output, and the same in the order that proj reads
   saved.wide += h;        // log-sum-exp of each row
-  if (m.attention == AttentionPath::kReference) saved.narrow += 3 * h * t;
+  if (m.attention == AttentionPath::kReference) {
+    saved.narrow += 3 * h * t;
+  } else if (m.context_length <= kShortContext && m.dropout == 0) {
+    saved.narrow += h * t;  // short_attention keeps the weights
+  }
   switch (m.activation) {
     case Activation::kRelu:
     case Activation::kGelu:
