@@ -1,5 +1,6 @@
 #pragma once
-// Fused causal attention over all heads at once: the T x T weights are never held as a whole.
+// Fused causal attention over all heads at once. Beyond short contexts the T x T weights are never
+// held as a whole.
 
 #include <torch/torch.h>
 
@@ -8,8 +9,9 @@ namespace tril {
 /// softmax(q k^T / sqrt(D), future masked) v, with dropout of probability `dropout` on the weights.
 ///   q, k, v  (B, H, T, D)
 ///   returns  (B, H, T, D)
-/// Without dropout this is LibTorch's fused kernel. LibTorch's CPU kernel has no dropout and would
-/// fall back to T x T without a word; here the CPU takes blocked_attention instead.
+/// Training on the CPU up to T = kShortContext takes short_attention; otherwise, without dropout,
+/// this is LibTorch's fused kernel. LibTorch's CPU kernel has no dropout and would fall back to T x
+/// T without a word; there the CPU takes blocked_attention instead.
 torch::Tensor causal_attention(const torch::Tensor& q,
                                const torch::Tensor& k,
                                const torch::Tensor& v,

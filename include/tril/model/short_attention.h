@@ -6,9 +6,9 @@
 
 namespace tril {
 
-/// Up to here the (T, T) weights of a head are smaller than its queries, keys and values times a
-/// few, and three batched products are faster than LibTorch's flash kernel (T 64, D 32, fp32, two
-/// cores: 0.6 of its time, forward and backward).
+/// Up to here the weights of a head, (T, T), are of the size of its queries, keys and values, and a
+/// few batched products are faster than LibTorch's flash kernel: a whole training step of C 128, T
+/// 64, batch 12, 4 blocks in fp32 on two cores took 31.7 ms with them and 34.6 ms with the kernel.
 inline constexpr int64_t kShortContext = 128;
 
 /// True for what short_attention takes: float32 on the CPU, T <= kShortContext, a gradient wanted.
