@@ -36,6 +36,7 @@ heading 'Evaluating it on tales it has not seen'
 "$tril" evaluate "$run"
 
 heading 'A tale of its own'
-"$tril" generate "$run" --max-new-tokens 1000 --temperature 0.8 --seed 1 --stop $'\n\n'
+# An empty line stands before every tale of the corpus, and one after it.
+"$tril" generate "$run" --prompt $'\n\n' --max-new-tokens 1000 --temperature 0.3 --seed 1 --stop $'\n\n'
 
-heading "Done. Another tale:  $tril generate $run --seed 2 --stop \$'\\n\\n'"
+heading "Done. Another tale:  $tril generate $run --prompt \$'\\n\\n' --temperature 0.3 --seed 2 --stop \$'\\n\\n'"
