@@ -235,6 +235,10 @@ void print_banner(const RunConfig& config,
                data.train.size(),
                data.validation ? fmt::format("{} validation tokens", data.validation->size())
                                : std::string("validation off"));
+  if (first_step >= total_steps) {
+    spdlog::info("plan        all {} steps are done; more: --set train.steps=N", total_steps);
+    return;
+  }
   spdlog::info(
       "plan        steps {} to {}, {} tokens each ({:.2f} epochs in all); a checkpoint {}; "
       "expected first loss {:.3f}",
