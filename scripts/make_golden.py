@@ -327,6 +327,49 @@ def attention_golden():
     return stored(tensors)
 
 
+def orthogonalised(x):
+    """Muon's Newton-Schulz iteration, in the precision of x: the quintic of Jordan et al. 2024, five steps."""
+    tall = x.shape[0] > x.shape[1]
+    y = x.T if tall else x
+    y = y / y.norm().clamp_min(1e-7)
+    for _ in range(5):
+        gram = y @ y.T
+        y = 3.4445 * y + (-4.7750 * gram + 2.0315 * gram @ gram) @ y
+    return y.T if tall else y
+
+
+def muon_golden():
+    """Three steps of torch.optim.Muon (which multiplies in bfloat16), and of the same in float64, own code."""
+    settings = {"learning_rate": 0.05, "weight_decay": 0.1, "momentum": 0.95}
+    torch.manual_seed(1)
+    matrices = {name: torch.randn(shape) for name, shape in
+                {"wide": (4, 6), "wide_too": (4, 6), "tall": (7, 3), "square": (5, 5)}.items()}
+    gradients = [{name: torch.randn_like(value) for name, value in matrices.items()} for _ in range(3)]
+    theirs = {name: value.clone().requires_grad_() for name, value in matrices.items()}
+    optimizer = torch.optim.Muon(theirs.values(), lr=settings["learning_rate"], momentum=settings["momentum"],
+                                 weight_decay=settings["weight_decay"])
+    exact = {name: value.double() for name, value in matrices.items()}
+    running = {name: torch.zeros_like(value) for name, value in exact.items()}
+    for step in gradients:
+        for name, gradient in step.items():
+            theirs[name].grad = gradient.clone()
+            g, m = gradient.double(), running[name]
+            m.mul_(settings["momentum"]).add_(g, alpha=1 - settings["momentum"])
+            ahead = (1 - settings["momentum"]) * g + settings["momentum"] * m
+            rate = settings["learning_rate"] * math.sqrt(max(1, g.shape[0] / g.shape[1]))
+            exact[name] = exact[name] * (1 - settings["learning_rate"] * settings["weight_decay"])
+            exact[name] = exact[name] - rate * orthogonalised(ahead)
+        optimizer.step()
+    for name in matrices:
+        torch.testing.assert_close(theirs[name].double(), exact[name], rtol=0, atol=5e-3)
+    return settings | {
+        "matrices": stored(matrices),
+        "gradients": [stored(step) for step in gradients],
+        "torch": stored(theirs),
+        "exact": stored(exact),
+    }
+
+
 def second_opinion():
     """Our formulas against torch's own functions, in float64."""
     torch.manual_seed(0)
@@ -364,7 +407,11 @@ def differences(expected, found, path=""):
             yield from differences(a, b, f"{path}[{i}]")
     elif isinstance(expected, float) and isinstance(found, float):
         # AdamW turns round-off in tiny gradients into weight differences of up to a fraction of the learning rate.
-        tolerance = 1e-4 if path.startswith("/adamw/final") else 1e-5 if path.startswith("/adamw") else 1e-6
+        # torch.optim.Muon multiplies in bfloat16.
+        tolerance = 1e-6
+        for prefix, wider in (("/adamw", 1e-5), ("/adamw/final", 1e-4), ("/torch", 5e-3)):
+            if path.startswith(prefix):
+                tolerance = wider
         if not abs(expected - found) <= tolerance * max(1.0, abs(expected)):
             yield f"{path}: {expected} in the file, {found} made now"
     elif expected != found:
@@ -380,6 +427,7 @@ def main():
 
     golden = {f"model_{variant}.json": model_golden(variant) for variant in VARIANTS}
     golden["attention.json"] = attention_golden()
+    golden["muon.json"] = muon_golden()
     failed = False
     for name, value in golden.items():
         file = GOLDEN / name

@@ -16,6 +16,7 @@
 #include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/log.h"
+#include "tril/model/cpu_allocator.h"
 #include "tril/train/stop_signal.h"
 #include "version.h"
 
@@ -86,6 +87,7 @@ int run(int argc, char** argv) {
   // Denormals cost a hundred times as much and mean nothing here. Per thread: set before any
   // worker.
   at::globalContext().setFlushDenormal(true);
+  use_caching_cpu_allocator();
 
   CLI::App app{kDescription};
   app.set_version_flag("--version", version_text(), "Print versions of tril and LibTorch");

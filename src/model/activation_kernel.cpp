@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "dispatch.h"
 #include "vector_math.h"
 
 namespace tril {
@@ -55,47 +56,18 @@ TRIL_INLINE void loop(const float* __restrict x,
   for (int64_t i = 0; i < n; ++i) F(x[i], y[i], dy[i]);
 }
 
-template <void (*F)(float, float&, float&)>
-void portable(const float* x, float* y, float* dy, int64_t n) {
-  loop<F>(x, y, dy, n);
-}
-
-#if defined(__x86_64__)
-template <void (*F)(float, float&, float&)>
-__attribute__((target("avx2,fma"))) void avx2(const float* x, float* y, float* dy, int64_t n) {
-  loop<F>(x, y, dy, n);
-}
-template <void (*F)(float, float&, float&)>
-__attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512"))) void avx512(
-    const float* x, float* y, float* dy, int64_t n) {
-  loop<F>(x, y, dy, n);
-}
-#endif
-
-template <void (*F)(float, float&, float&)>
-ActivationKernel widest() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return avx512<F>;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2<F>;
-#endif
-  return portable<F>;
-}
-
 }  // namespace
 
 ActivationKernel activation_kernel(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
-      return widest<relu>();
+      return Versions<loop<relu>>::best();
     case Activation::kGelu:
-      return widest<gelu>();
+      return Versions<loop<gelu>>::best();
     case Activation::kGeluTanh:
-      return widest<gelu_tanh>();
+      return Versions<loop<gelu_tanh>>::best();
     case Activation::kReluSquared:
-      return widest<relu_squared>();
+      return Versions<loop<relu_squared>>::best();
     case Activation::kSwiglu:
       break;  // two inputs: not a function of one value
   }
@@ -105,13 +77,13 @@ ActivationKernel activation_kernel(Activation activation) {
 ActivationKernel activation_kernel_portable(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
-      return portable<relu>;
+      return Versions<loop<relu>>::portable;
     case Activation::kGelu:
-      return portable<gelu>;
+      return Versions<loop<gelu>>::portable;
     case Activation::kGeluTanh:
-      return portable<gelu_tanh>;
+      return Versions<loop<gelu_tanh>>::portable;
     case Activation::kReluSquared:
-      return portable<relu_squared>;
+      return Versions<loop<relu_squared>>::portable;
     case Activation::kSwiglu:
       break;
   }

@@ -10,7 +10,8 @@ namespace tril {
 /// y[i] = f(x[i]) and dy[i] = f'(x[i]) for n floats. Pointers may not overlap.
 using ActivationKernel = void (*)(const float* x, float* y, float* dy, int64_t n);
 
-/// The widest version that this processor runs. Within 2e-6 of the exact functions, relative to max(1, |value|).
+/// The widest version that this processor runs. Within 2e-6 of the exact functions, relative to
+/// max(1, |value|).
 ActivationKernel activation_kernel(Activation activation);
 
 /// The same code compiled for any x86-64: the twin in tests.

@@ -1,84 +1,333 @@
 #include "attention_kernel.h"
 
-#include "vector_math.h"
+#include <algorithm>
+#include <cmath>
+
+#include "dispatch.h"
+
+// The matrix multiplication of the BLAS that LibTorch brings (Fortran's interface: column-major).
+extern "C" void sgemm_(const char* transpose_a,
+                       const char* transpose_b,
+                       const int* m,
+                       const int* n,
+                       const int* k,
+                       const float* alpha,
+                       const float* a,
+                       const int* lda,
+                       const float* b,
+                       const int* ldb,
+                       const float* beta,
+                       float* c,
+                       const int* ldc);
 
 namespace tril {
 namespace {
 
-TRIL_INLINE void softmax_rows(float* scores, int64_t t, float scale) {
-  for (int64_t i = 0; i < t; ++i) {
-    float* __restrict row = scores + i * t;
-    float highest = row[0];
-#pragma omp simd reduction(max : highest)
-    for (int64_t j = 0; j <= i; ++j) highest = row[j] > highest ? row[j] : highest;
-    float sum = 0.0F;
+/// All matrices here are row-major with rows of length `ld`; a row-major matrix is the transpose of
+/// a column-major one, so C = A B is computed as C^T = B^T A^T.
+///   a (m, k) or, transposed, (k, m)   b (k, n) or, transposed, (n, k)   c (m, n)
+enum class Op : char { kPlain = 'N', kTransposed = 'T' };
+void multiply(Op op_a,
+              Op op_b,
+              int64_t m,
+              int64_t n,
+              int64_t k,
+              float alpha,
+              const float* a,
+              int64_t lda,
+              const float* b,
+              int64_t ldb,
+              float beta,
+              float* c,
+              int64_t ldc) {
+  const char ta = static_cast<char>(op_a), tb = static_cast<char>(op_b);
+  const int mi = static_cast<int>(m), ni = static_cast<int>(n), ki = static_cast<int>(k);
+  const int la = static_cast<int>(lda), lb = static_cast<int>(ldb), lc = static_cast<int>(ldc);
+  sgemm_(&tb, &ta, &ni, &mi, &ki, &alpha, b, &lb, a, &la, &beta, c, &lc);
+}
+
+template <typename T>
+TRIL_INLINE void load_rows(const T* from, int64_t stride, int64_t rows, int64_t d, float* to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* __restrict in = from + i * stride;
+    float* __restrict out = to + i * d;
+    for (int64_t j = 0; j < d; ++j) out[j] = to_float(in[j]);
+  }
+}
+
+TRIL_INLINE float inverse_rms(const float* x, int64_t d, float epsilon) {
+  float sum = 0.0F;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j <= i; ++j) {
-      row[j] = exp_not_positive((row[j] - highest) * scale);
-      sum += row[j];
+  for (int64_t j = 0; j < d; ++j) sum += x[j] * x[j];
+  return 1.0F / std::sqrt(sum / static_cast<float>(d) + epsilon);
+}
+
+/// Turns each pair (x[j], x[j + D/2]) by the angle of its position; `direction` -1 turns back.
+TRIL_INLINE void rotate_row(float* __restrict x,
+                            const float* __restrict cos,
+                            const float* __restrict sin,
+                            int64_t half,
+                            float direction) {
+  for (int64_t j = 0; j < half; ++j) {
+    const float a = x[j], b = x[j + half], s = sin[j] * direction;
+    x[j] = a * cos[j] - b * s;
+    x[j + half] = b * cos[j] + a * s;
+  }
+}
+
+/// Queries or keys as the scores see them: normalised and rotated. (T, D) packed.
+template <typename T>
+TRIL_INLINE void load_queries_or_keys(const HeadShape& shape, const T* from, float* to) {
+  const int64_t d = shape.head_size;
+  load_rows(from, shape.qkv_stride, shape.n_positions, d, to);
+  for (int64_t i = 0; i < shape.n_positions; ++i) {
+    float* __restrict row = to + i * d;
+    if (shape.qk_norm) {
+      const float factor = inverse_rms(row, d, shape.norm_epsilon);
+      for (int64_t j = 0; j < d; ++j) row[j] *= factor;
     }
-    const float factor = 1.0F / sum;
-    for (int64_t j = 0; j <= i; ++j) row[j] *= factor;
-    for (int64_t j = i + 1; j < t; ++j) row[j] = 0.0F;
+    if (shape.cos != nullptr) {
+      rotate_row(row, shape.cos + i * (d / 2), shape.sin + i * (d / 2), d / 2, 1.0F);
+    }
   }
 }
 
-TRIL_INLINE void softmax_backward_rows(float* d_weights,
-                                       const float* weights,
-                                       int64_t t,
-                                       float scale) {
-  for (int64_t i = 0; i < t; ++i) {
-    float* __restrict d = d_weights + i * t;
-    const float* __restrict p = weights + i * t;
-    float sum = 0.0F;
+/// The gradient of one query or key, `grad` (D), back through rotation and norm; x is what was
+/// loaded. Norm: y = x r, dx = r (dy - y mean(dy y)).
+template <typename T>
+TRIL_INLINE void store_query_or_key_gradient(
+    const HeadShape& shape, int64_t position, const T* x, float* __restrict grad, T* out) {
+  const int64_t d = shape.head_size, half = d / 2;
+  if (shape.cos != nullptr) {
+    rotate_row(grad, shape.cos + position * half, shape.sin + position * half, half, -1.0F);
+  }
+  if (shape.qk_norm) {
+    float squares = 0.0F, products = 0.0F;
+#pragma omp simd reduction(+ : squares, products)
+    for (int64_t j = 0; j < d; ++j) {
+      const float value = to_float(x[j]);
+      squares += value * value;
+      products += value * grad[j];
+    }
+    const auto n = static_cast<float>(d);
+    const float r = 1.0F / std::sqrt(squares / n + shape.norm_epsilon);
+    const float along = products * r * r / n;
+    for (int64_t j = 0; j < d; ++j) grad[j] = r * (grad[j] - to_float(x[j]) * along);
+  }
+  for (int64_t j = 0; j < d; ++j) store(grad[j], out + j);
+}
+
+TRIL_INLINE uint32_t row_key(uint32_t seed, int64_t row) {
+  return mix_bits(seed ^ mix_bits(static_cast<uint32_t>(row) + 0x9E3779B9U));
+}
+
+/// 0 or 1 / (1 - p) for one weight.
+TRIL_INLINE float dropout_factor(uint32_t key, int64_t column, uint32_t threshold, float keep) {
+  return mix_bits(key ^ (static_cast<uint32_t>(column) * 0x9E3779B9U)) < threshold ? 0.0F : keep;
+}
+
+TRIL_INLINE uint32_t dropout_threshold(float p) {
+  return static_cast<uint32_t>(static_cast<double>(p) * 4294967296.0);
+}
+
+template <typename T>
+TRIL_INLINE void head_forward(const HeadShape& shape,
+                              uint32_t seed,
+                              const T* q,
+                              const T* k,
+                              const T* v,
+                              T* out,
+                              float* log_sum,
+                              float* scratch) {
+  const int64_t t = shape.n_positions, d = shape.head_size;
+  float* const qs = scratch;                  // (T, D)
+  float* const ks = qs + t * d;               // (T, D)
+  float* const vs = ks + t * d;               // (T, D)
+  float* const s = vs + t * d;                // (rows, T): scores, then weights
+  float* const y = s + kQueryRows * t;        // (rows, D)
+  float* const inverse = y + kQueryRows * d;  // (rows): 1 / sum
+  load_queries_or_keys(shape, q, qs);
+  load_queries_or_keys(shape, k, ks);
+  load_rows(v, shape.qkv_stride, t, d, vs);
+  const uint32_t threshold = dropout_threshold(shape.dropout);
+  const float keep = 1.0F / (1.0F - shape.dropout);
+
+  for (int64_t first = 0; first < t; first += kQueryRows) {
+    const int64_t rows = std::min(kQueryRows, t - first), columns = first + rows;
+    multiply(Op::kPlain,
+             Op::kTransposed,
+             rows,
+             columns,
+             d,
+             shape.scale,
+             qs + first * d,
+             d,
+             ks,
+             d,
+             0.0F,
+             s,
+             t);  // (rows, D) x (columns, D)^T -> (rows, columns)
+    for (int64_t i = 0; i < rows; ++i) {
+      float* __restrict row = s + i * t;
+      const int64_t n = first + i + 1;  // this row sees so many positions
+      float highest = row[0];
+#pragma omp simd reduction(max : highest)
+      for (int64_t j = 0; j < n; ++j) highest = row[j] > highest ? row[j] : highest;
+      float sum = 0.0F;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j <= i; ++j) sum += d[j] * p[j];
-    for (int64_t j = 0; j <= i; ++j) d[j] = p[j] * (d[j] - sum) * scale;
-    for (int64_t j = i + 1; j < t; ++j) d[j] = 0.0F;
+      for (int64_t j = 0; j < n; ++j) {
+        row[j] = exp_not_positive(row[j] - highest);
+        sum += row[j];
+      }
+      if (threshold != 0) {
+        const uint32_t key = row_key(seed, first + i);
+        for (int64_t j = 0; j < n; ++j) row[j] *= dropout_factor(key, j, threshold, keep);
+      }
+      for (int64_t j = n; j < columns; ++j) row[j] = 0.0F;
+      log_sum[first + i] = highest + std::log(sum);
+      inverse[i] = 1.0F / sum;
+    }
+    multiply(Op::kPlain, Op::kPlain, rows, d, columns, 1.0F, s, t, vs, d, 0.0F, y, d);
+    for (int64_t i = 0; i < rows; ++i) {  // the softmax's division, on D numbers instead of T
+      const float* __restrict row = y + i * d;
+      T* __restrict to = out + (first + i) * shape.out_stride;
+      for (int64_t j = 0; j < d; ++j) store(row[j] * inverse[i], to + j);
+    }
   }
 }
 
-void forward_portable(float* scores, int64_t t, float scale) {
-  softmax_rows(scores, t, scale);
-}
-void backward_portable(float* d_weights, const float* weights, int64_t t, float scale) {
-  softmax_backward_rows(d_weights, weights, t, scale);
-}
+template <typename T>
+TRIL_INLINE void head_backward(const HeadShape& shape,
+                               uint32_t seed,
+                               const T* q,
+                               const T* k,
+                               const T* v,
+                               const T* out,
+                               const float* log_sum,
+                               const T* d_out,
+                               T* dq,
+                               T* dk,
+                               T* dv,
+                               float* scratch) {
+  const int64_t t = shape.n_positions, d = shape.head_size;
+  float* const qs = scratch;  // (T, D), as are the next five
+  float* const ks = qs + t * d;
+  float* const vs = ks + t * d;
+  float* const dys = vs + t * d;
+  float* const dks = dys + t * d;
+  float* const dvs = dks + t * d;
+  float* const p = dvs + t * d;            // (rows, T): weights, after dropout
+  float* const ds = p + kQueryRows * t;    // (rows, T): gradient of the weights, then of the scores
+  float* const dqs = ds + kQueryRows * t;  // (rows, D)
+  load_queries_or_keys(shape, q, qs);
+  load_queries_or_keys(shape, k, ks);
+  load_rows(v, shape.qkv_stride, t, d, vs);
+  load_rows(d_out, shape.out_stride, t, d, dys);
+  const uint32_t threshold = dropout_threshold(shape.dropout);
+  const float keep = 1.0F / (1.0F - shape.dropout);
 
-#if defined(__x86_64__)
-#define TRIL_AVX2 __attribute__((target("avx2,fma")))
-#define TRIL_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
-TRIL_AVX2 void forward_avx2(float* scores, int64_t t, float scale) {
-  softmax_rows(scores, t, scale);
+  // From the last block, which sees all keys and so fills dk and dv; the others add to them.
+  for (int64_t first = (t - 1) / kQueryRows * kQueryRows; first >= 0; first -= kQueryRows) {
+    const int64_t rows = std::min(kQueryRows, t - first), columns = first + rows;
+    const float add = columns == t ? 0.0F : 1.0F;
+    const float* const q_block = qs + first * d;
+    const float* const dy_block = dys + first * d;
+    multiply(Op::kPlain,
+             Op::kTransposed,
+             rows,
+             columns,
+             d,
+             shape.scale,
+             q_block,
+             d,
+             ks,
+             d,
+             0.0F,
+             p,
+             t);  // scores (rows, columns)
+    multiply(Op::kPlain,
+             Op::kTransposed,
+             rows,
+             columns,
+             d,
+             1.0F,
+             dy_block,
+             d,
+             vs,
+             d,
+             0.0F,
+             ds,
+             t);  // gradient of the weights after dropout
+    for (int64_t i = 0; i < rows; ++i) {
+      float* __restrict weights = p + i * t;
+      float* __restrict grad = ds + i * t;
+      const int64_t n = first + i + 1;
+      const T* __restrict y = out + (first + i) * shape.out_stride;
+      const float* __restrict dy = dy_block + i * d;
+      float along = 0.0F;  // sum(dP * P) of the row is sum(dy * y)
+#pragma omp simd reduction(+ : along)
+      for (int64_t j = 0; j < d; ++j) along += dy[j] * to_float(y[j]);
+      const float shift = log_sum[first + i];
+      if (threshold == 0) {
+        for (int64_t j = 0; j < n; ++j) {
+          const float w = exp_not_positive(weights[j] - shift);
+          weights[j] = w;
+          grad[j] = w * (grad[j] - along) * shape.scale;
+        }
+      } else {
+        const uint32_t key = row_key(seed, first + i);
+        for (int64_t j = 0; j < n; ++j) {
+          const float w = exp_not_positive(weights[j] - shift);
+          const float factor = dropout_factor(key, j, threshold, keep);
+          weights[j] = w * factor;
+          grad[j] = w * (grad[j] * factor - along) * shape.scale;
+        }
+      }
+      for (int64_t j = n; j < columns; ++j) weights[j] = grad[j] = 0.0F;
+    }
+    multiply(Op::kTransposed, Op::kPlain, columns, d, rows, 1.0F, p, t, dy_block, d, add, dvs, d);
+    multiply(Op::kPlain, Op::kPlain, rows, d, columns, 1.0F, ds, t, ks, d, 0.0F, dqs, d);
+    multiply(Op::kTransposed, Op::kPlain, columns, d, rows, 1.0F, ds, t, q_block, d, add, dks, d);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t at = (first + i) * shape.qkv_stride;
+      store_query_or_key_gradient(shape, first + i, q + at, dqs + i * d, dq + at);
+    }
+  }
+  for (int64_t i = 0; i < t; ++i) {
+    const int64_t at = i * shape.qkv_stride;
+    store_query_or_key_gradient(shape, i, k + at, dks + i * d, dk + at);
+    for (int64_t j = 0; j < d; ++j) store(dvs[i * d + j], dv + at + j);
+  }
 }
-TRIL_AVX2 void backward_avx2(float* d_weights, const float* weights, int64_t t, float scale) {
-  softmax_backward_rows(d_weights, weights, t, scale);
-}
-TRIL_AVX512 void forward_avx512(float* scores, int64_t t, float scale) {
-  softmax_rows(scores, t, scale);
-}
-TRIL_AVX512 void backward_avx512(float* d_weights, const float* weights, int64_t t, float scale) {
-  softmax_backward_rows(d_weights, weights, t, scale);
-}
-#endif
 
 }  // namespace
 
-CausalSoftmaxKernels causal_softmax_kernels_portable() {
-  return {forward_portable, backward_portable};
+int64_t head_scratch_size(const HeadShape& shape) {
+  const int64_t t = shape.n_positions, d = shape.head_size;
+  return 6 * t * d + 2 * kQueryRows * t + kQueryRows * (d + 1);
 }
 
-CausalSoftmaxKernels causal_softmax_kernels() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return {forward_avx512, backward_avx512};
+template <typename T>
+HeadKernels<T> head_kernels() {
+  return {Versions<head_forward<T>>::best(), Versions<head_backward<T>>::best()};
+}
+
+template <typename T>
+HeadKernels<T> head_kernels_portable() {
+  return {Versions<head_forward<T>>::portable, Versions<head_backward<T>>::portable};
+}
+
+template HeadKernels<float> head_kernels();
+template HeadKernels<Bf16> head_kernels();
+template HeadKernels<float> head_kernels_portable();
+template HeadKernels<Bf16> head_kernels_portable();
+
+void attention_dropout_row(
+    uint32_t seed, float dropout, int64_t row, int64_t columns, float* factors) {
+  const uint32_t key = row_key(seed, row);
+  for (int64_t j = 0; j < columns; ++j) {
+    factors[j] = dropout_factor(key, j, dropout_threshold(dropout), 1.0F / (1.0F - dropout));
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {forward_avx2, backward_avx2};
-  }
-#endif
-  return causal_softmax_kernels_portable();
 }
 
 }  // namespace tril

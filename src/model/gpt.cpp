@@ -43,7 +43,13 @@ torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
               first_position + n_positions,
               " do not fit a context of ",
               config_.context_length);
-  const torch::Tensor tokens = token_embedding(ids);  // (B, T) -> (B, T, C)
+  // A tied embedding's gradient is sparse: the few rows it has are added into the head's, which is
+  // dense. As a tensor of its own it would be (V, C) zeros to fill and to add.
+  const torch::Tensor tokens = torch::embedding(token_embedding->weight,
+                                                ids,
+                                                /*padding_idx=*/-1,
+                                                /*scale_grad_by_freq=*/false,
+                                                /*sparse=*/config_.tie_embeddings);
   if (position_embedding.is_empty()) return tokens;
   return tokens + position_embedding->weight.narrow(0, first_position, n_positions);  // + (T, C)
 }

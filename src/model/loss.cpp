@@ -1,10 +1,13 @@
 #include "tril/model/loss.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "loss_kernel.h"
 #include "tril/model/autocast.h"
 
 namespace tril {
@@ -20,18 +23,62 @@ torch::ScalarType matmul_dtype(const torch::Tensor& x) {
                                                    : x.scalar_type();
 }
 
-/// Rows of log-probabilities: (rows, C) x (padded V, C) -> (rows, padded V), at least float32.
-torch::Tensor chunk_log_probabilities(const torch::Tensor& x,
-                                      const torch::Tensor& weight,
-                                      const torch::Tensor& bias,
-                                      int64_t vocab_size) {
-  torch::Tensor logits = torch::linear(x, weight, bias);
+/// Log-probabilities from logits (rows, padded V), at least float32; -inf in the padding.
+torch::Tensor log_probabilities(torch::Tensor logits, int64_t vocab_size) {
   if (logits.scalar_type() != torch::kFloat64) logits = logits.to(torch::kFloat32);
   const int64_t n_padded = logits.size(1) - vocab_size;
   if (n_padded > 0) {
     logits.narrow(1, vocab_size, n_padded).fill_(-std::numeric_limits<double>::infinity());
   }
   return torch::log_softmax(logits, /*dim=*/1);
+}
+
+template <typename T, typename Number>
+void cross_entropy_rows(torch::Tensor& logits,
+                        const torch::Tensor& targets,
+                        int64_t vocab_size,
+                        double scale,
+                        torch::Tensor& losses) {
+  const int64_t columns = logits.size(1);
+  auto* p = reinterpret_cast<Number*>(logits.mutable_data_ptr<T>());
+  const auto* target = targets.const_data_ptr<int64_t>();
+  auto* loss = losses.mutable_data_ptr<float>();
+  const int64_t grain = std::max<int64_t>(1, 16384 / columns);
+  const auto kernel = cross_entropy_kernel<Number>();
+  at::parallel_for(0, logits.size(0), grain, [&](int64_t begin, int64_t end) {
+    kernel(p + begin * columns,
+           target + begin,
+           end - begin,
+           columns,
+           vocab_size,
+           static_cast<float>(scale),
+           loss + begin);
+  });
+}
+
+/// Turns logits (rows, padded V) into their gradient, (softmax - one_hot(target)) * scale, in their
+/// own memory where they are on the CPU; returns the losses, (rows).
+torch::Tensor cross_entropy_and_gradient(torch::Tensor& logits,
+                                         const torch::Tensor& targets,
+                                         int64_t vocab_size,
+                                         double scale) {
+  if (logits.device().is_cpu() && logits.scalar_type() != torch::kFloat64) {
+    torch::Tensor losses = torch::empty({logits.size(0)}, torch::kFloat32);
+    if (logits.scalar_type() == torch::kFloat32) {
+      cross_entropy_rows<float, float>(logits, targets, vocab_size, scale, losses);
+    } else {
+      cross_entropy_rows<at::BFloat16, Bf16>(logits, targets, vocab_size, scale, losses);
+    }
+    return losses;
+  }
+  const auto dtype = logits.scalar_type();
+  torch::Tensor p = log_probabilities(logits, vocab_size);
+  const torch::Tensor target = targets.unsqueeze(1);  // (rows, 1)
+  const torch::Tensor losses = -p.gather(1, target).squeeze(1);
+  p.exp_();
+  p.scatter_add_(1, target, torch::full({p.size(0), 1}, -1.0, p.options()));
+  logits = p.mul_(scale).to(dtype);
+  return losses;
 }
 
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
@@ -52,21 +99,15 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const int64_t n_rows = x.size(0);
     const double row_scale = scale / static_cast<double>(n_rows);
     const int64_t chunk_rows = loss_chunk_rows(w.size(0));
-    torch::Tensor sum, dw, db;
-    std::vector<torch::Tensor> dx;
+    const auto sum_dtype = hidden.scalar_type();
+    torch::Tensor dw, db;
+    std::vector<torch::Tensor> losses, dx;
     for (int64_t first = 0; first < n_rows; first += chunk_rows) {
       const int64_t rows = std::min(chunk_rows, n_rows - first);
       const torch::Tensor x_chunk = x.narrow(0, first, rows);
-      const torch::Tensor target = targets.narrow(0, first, rows).unsqueeze(1);  // (rows, 1)
-      torch::Tensor chunk = chunk_log_probabilities(x_chunk, w, b, vocab_size);
-      const torch::Tensor chunk_sum = chunk.gather(1, target).sum();
-      sum = sum.defined() ? sum + chunk_sum : chunk_sum;
-
-      // d loss / d logits = (softmax - one_hot(target)) * row_scale, in the memory of the logits.
-      chunk.exp_();
-      chunk.scatter_add_(1, target, torch::full({rows, 1}, -1.0, chunk.options()));
-      chunk.mul_(row_scale);
-      const torch::Tensor d_logits = chunk.to(dtype);                 // (rows, padded V)
+      torch::Tensor d_logits = torch::linear(x_chunk, w, b);  // (rows, padded V)
+      losses.push_back(cross_entropy_and_gradient(
+          d_logits, targets.narrow(0, first, rows), vocab_size, row_scale));
       dx.push_back(torch::mm(d_logits, w).to(hidden.scalar_type()));  // (rows, C)
       const torch::Tensor d_logits_t = d_logits.t();
       if (!dw.defined()) {
@@ -77,12 +118,12 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
         dw.add_(torch::mm(d_logits_t, x_chunk));
       }
       if (bias) {
-        const torch::Tensor db_chunk = chunk.sum(0);
+        const torch::Tensor db_chunk = d_logits.sum(0, /*keepdim=*/false, sum_dtype);
         db = db.defined() ? db + db_chunk : db_chunk;
       }
     }
     ctx->save_for_backward({dx.size() == 1 ? dx[0] : torch::cat(dx, 0), dw, db});
-    return torch::rsub(sum * row_scale, 0.0);  // 0 - x: a loss of zero is not written -0
+    return (losses.size() == 1 ? losses[0] : torch::cat(losses, 0)).sum() * row_scale;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grad_outputs) {
@@ -131,8 +172,9 @@ torch::Tensor token_losses(GPT& model, const torch::Tensor& ids, const torch::Te
   std::vector<torch::Tensor> losses;
   for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, hidden.size(0) - first);
-    const torch::Tensor log_p = chunk_log_probabilities(
-        hidden.narrow(0, first, rows), weight, model->head_bias(), model->config().vocab_size);
+    const torch::Tensor log_p =
+        log_probabilities(torch::linear(hidden.narrow(0, first, rows), weight, model->head_bias()),
+                          model->config().vocab_size);
     losses.push_back(-log_p.gather(1, target.narrow(0, first, rows).unsqueeze(1)).squeeze(1));
   }
   return torch::cat(losses, 0).view(ids.sizes());  // (B, T)

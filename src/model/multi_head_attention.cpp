@@ -1,10 +1,23 @@
 #include "tril/model/multi_head_attention.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <mutex>
 #include <vector>
 
-#include "tril/model/causal_attention.h"
+#include "tril/model/packed_attention.h"
 
 namespace tril {
+namespace {
+
+/// From the default generator, which the trainer seeds from (seed, step, micro-step).
+uint64_t draw_seed() {
+  auto generator = at::globalContext().defaultGenerator(at::kCPU);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get<at::CPUGeneratorImpl>()->random64();
+}
+
+}  // namespace
 
 MultiHeadAttentionImpl::MultiHeadAttentionImpl(const ModelConfig& config,
                                                const AttentionTables& tables)
@@ -34,21 +47,30 @@ torch::Tensor MultiHeadAttentionImpl::reference(const torch::Tensor& x) {
 }
 
 torch::Tensor MultiHeadAttentionImpl::fused(const torch::Tensor& x) {
-  const auto [q, k, v] = project(x, packed_weight(), packed_bias(), /*first_position=*/0);
-  const torch::Tensor y = causal_attention(q, k, v, is_training() ? dropout_ : 0.0);
+  const double dropout = is_training() ? dropout_ : 0.0;
+  const torch::Tensor qkv = torch::linear(x, packed_weight(), packed_bias());  // -> (B, T, 3C)
+  if (is_packed_attention(qkv)) {
+    return packed_attention(qkv,
+                            {.n_head = n_head_,
+                             .qk_norm = qk_norm_,
+                             .norm_epsilon = norm_epsilon_,
+                             .rotary = rotary_,
+                             .dropout = dropout,
+                             .seed = dropout > 0.0 ? draw_seed() : 0});
+  }
+  const auto [q, k, v] = split(qkv, /*first_position=*/0);
+  const torch::Tensor y =
+      torch::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
   return y.transpose(1, 2).flatten(2);  // (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
 }
 
-MultiHeadAttentionImpl::QueryKeyValue MultiHeadAttentionImpl::project(
-    const torch::Tensor& x,
-    const torch::Tensor& weight,
-    const torch::Tensor& bias,
-    int64_t first_position) const {
+MultiHeadAttentionImpl::QueryKeyValue MultiHeadAttentionImpl::split(const torch::Tensor& packed,
+                                                                    int64_t first_position) const {
   // unbind, not three selects: its backward is one stack, theirs three padded copies and two sums.
-  const auto qkv = torch::linear(x, weight, bias)                // (B, T, C) -> (B, T, 3C)
-                       .unflatten(-1, {3, n_head_, head_size_})  // -> (B, T, 3, H, D)
+  const auto qkv = packed
+                       .unflatten(-1, {3, n_head_, head_size_})  // (B, T, 3C) -> (B, T, 3, H, D)
                        .unbind(2);                               // -> 3 x (B, T, H, D)
-  torch::Tensor q = qkv[0].transpose(1, 2);                      // (B, T, H, D) -> (B, H, T, D)
+  torch::Tensor q = qkv[0].transpose(1, 2);                      // -> (B, H, T, D)
   torch::Tensor k = qkv[1].transpose(1, 2);
   if (qk_norm_) {
     q = normalize_qk(q, norm_epsilon_);
@@ -84,7 +106,7 @@ torch::Tensor MultiHeadAttentionImpl::forward_cached(const torch::Tensor& x,
                                                      BlockCache& cache,
                                                      int64_t length) {
   const int64_t n_new = x.size(1);
-  const auto [q, k, v] = project(x, cache.qkv_weight, cache.qkv_bias, length);
+  const auto [q, k, v] = split(torch::linear(x, cache.qkv_weight, cache.qkv_bias), length);
   cache.keys.narrow(2, length, n_new).copy_(k);
   cache.values.narrow(2, length, n_new).copy_(v);
   const torch::Tensor keys = cache.keys.narrow(2, 0, length + n_new);  // (B, H, length + T, D)

@@ -29,4 +29,35 @@ TRIL_INLINE float exp_not_positive(float x) {
   return p * std::bit_cast<float>(exponent << 23);
 }
 
+/// A bfloat16 number: the upper half of a float's bits.
+struct Bf16 {
+  uint16_t bits;
+};
+
+TRIL_INLINE float to_float(float x) {
+  return x;
+}
+TRIL_INLINE float to_float(Bf16 x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
+
+TRIL_INLINE void store(float x, float* out) {
+  *out = x;
+}
+/// Rounds to nearest, ties to even; NaN stays NaN.
+TRIL_INLINE void store(float x, Bf16* out) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+  out->bits = static_cast<uint16_t>(x == x ? rounded : 0x7FC0U);
+}
+
+/// All bits of a number mixed into all bits (C. Wellons' lowbias32).
+TRIL_INLINE uint32_t mix_bits(uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7FEB352DU;
+  x ^= x >> 15;
+  x *= 0x846CA68BU;
+  return x ^ (x >> 16);
+}
+
 }  // namespace tril

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tril/model/short_attention.h"
+#include "tril/optim/muon.h"
 
 namespace tril {
 namespace {
@@ -28,14 +28,12 @@ SavedPerToken saved_per_token(const ModelConfig& m) {
   saved.wide += 2 * c;    // the residual stream, as ln1 and ln2 read it
   saved.narrow += 2 * c;  // what ln1 and ln2 give to the projections
   saved.narrow += 3 * c;  // q, k, v
-  if (m.qk_norm) saved.narrow += 2 * c;
-  if (m.positions == Positions::kRope) saved.narrow += 2 * c;
-  saved.narrow += 2 * c;  // attention's output, and the same in the order that proj reads
+  saved.narrow += c;      // attention's output
   saved.wide += h;        // log-sum-exp of each row
   if (m.attention == AttentionPath::kReference) {
-    saved.narrow += 3 * h * t;
-  } else if (m.context_length <= kShortContext && m.dropout == 0) {
-    saved.narrow += h * t;  // short_attention keeps the weights
+    if (m.qk_norm) saved.narrow += 2 * c;
+    if (m.positions == Positions::kRope) saved.narrow += 2 * c;
+    saved.narrow += c + 3 * h * t;
   }
   switch (m.activation) {
     case Activation::kRelu:
@@ -54,6 +52,14 @@ SavedPerToken saved_per_token(const ModelConfig& m) {
   return saved;
 }
 
+/// Numbers in the matrices inside the blocks: what Muon takes.
+double matrices_in_blocks(const ModelConfig& m) {
+  const auto c = static_cast<double>(m.n_embed);
+  const double up = m.activation == Activation::kSwiglu ? 2 : 1;
+  const double ffn = (up + 1) * c * static_cast<double>(m.ffn_size());
+  return static_cast<double>(m.n_blocks) * (4 * c * c + ffn);
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
@@ -69,6 +75,13 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
   e.weights = kFloatBytes * parameters;
   e.gradients = kFloatBytes * parameters;
   e.moments = 2 * kFloatBytes * parameters;
+  if (config.optimizer.name == OptimizerName::kMuon) {
+    // One moment for the matrices inside the blocks, and the working memory of one batch of them:
+    // gradients in a row, and the iteration's matrices.
+    const double matrices = matrices_in_blocks(m);
+    e.moments -= kFloatBytes * matrices;
+    e.moments += std::min(matrices, static_cast<double>(kMuonBatchElements)) * 3 * kFloatBytes;
+  }
   const SavedPerToken saved = saved_per_token(m);
   e.activations = tokens * static_cast<double>(m.n_blocks) *
                   (kFloatBytes * saved.wide + matrix_bytes * saved.narrow);

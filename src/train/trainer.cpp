@@ -127,13 +127,14 @@ void Trainer::train_step() {
   GradientNorm gradient = gradient_norm(optimizer_.gradients(), config_.optimizer.grad_clip);
   gradient.found_inf =
       torch::maximum(gradient.found_inf, loss.isfinite().logical_not().to(torch::kFloat32));
-  last_learning_rate_ = config_.optimizer.learning_rate * schedule_factor(schedule_, step);
-  optimizer_.step(last_learning_rate_, gradient);
+  const double factor = schedule_factor(schedule_, step);
+  optimizer_.step(factor, gradient);
 
   const torch::Tensor is_first_bad = gradient.found_inf.gt(0).logical_and(first_bad_step_.eq(0));
   first_bad_step_.masked_fill_(is_first_bad, step);
   last_loss_ = loss;
   last_grad_norm_ = gradient.norm;
+  last_learning_rate_ = factor * config_.optimizer.learning_rate;
   state_.step = step;
   state_.windows_seen += config_.train.batch_size * micro_batches_;
   state_.tokens_seen += config_.train.batch_size * micro_batches_ * config_.model.context_length;

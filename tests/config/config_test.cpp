@@ -638,8 +638,10 @@ const std::vector<std::pair<std::string, Json>>& other_values() {
       {"model.vocab_size", 300},
       {"model.vocab_multiple", 64},
       {"model.attention", "reference"},
-      {"optimizer.name", "adamw"},  // the only one there is
+      {"optimizer.name", "muon"},
       {"optimizer.learning_rate", 2e-3},
+      {"optimizer.matrix_learning_rate", 0.03},
+      {"optimizer.momentum", 0.9},
       {"optimizer.beta1", 0.8},
       {"optimizer.beta2", 0.99},
       {"optimizer.epsilon", 1e-7},

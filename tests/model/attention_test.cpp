@@ -4,15 +4,12 @@
 
 #include <cmath>
 
-#include "../../src/model/attention_kernel.h"
 #include "support/catch.h"
 #include "support/tensor_matchers.h"
 #include "support/tiny.h"
 #include "tril/model/autocast.h"
-#include "tril/model/causal_attention.h"
 #include "tril/model/loss.h"
 #include "tril/model/rotary.h"
-#include "tril/model/short_attention.h"
 
 namespace tril {
 namespace {
@@ -101,99 +98,6 @@ TEST_CASE("fused attention equals the heads one by one in bf16", "[model][attent
       }
     }
   }
-}
-
-TEST_CASE("the fused kernels equal softmax(q k^T / sqrt(D)) v written out: value and gradients",
-          "[model][attention]") {
-  torch::manual_seed(1);
-  // Up to kShortContext the batched products, beyond it LibTorch's flash kernel.
-  for (const int64_t t : {int64_t{1}, int64_t{17}, int64_t{64}, kShortContext, int64_t{200}}) {
-    INFO("T " << t);
-    // As the fused path hands them over: views into one (B, T, 3, H, D) tensor.
-    const torch::Tensor qkv = torch::randn({2, t, 3, 3, 8}).requires_grad_(true);
-    const auto parts = qkv.unbind(2);
-    const auto q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2),
-               v = parts[2].transpose(1, 2);
-    const auto mask = torch::ones({t, t}, torch::kBool).tril();
-    const auto weights = torch::softmax(
-        (q.matmul(k.transpose(-2, -1)) / std::sqrt(8.0)).masked_fill(~mask, -INFINITY), -1);
-    const torch::Tensor plain = weights.matmul(v);
-    const torch::Tensor direction = torch::randn_like(plain);
-    const auto expected = torch::autograd::grad({plain}, {qkv}, {direction})[0];
-    const torch::Tensor fused[] = {causal_attention(q, k, v, 0.0),
-                                   blocked_attention(q, k, v, 0.0, 7)};
-    for (const torch::Tensor& y : fused) {
-      CHECK_CLOSE(y, plain, testing::kFp32Tolerance);
-      CHECK_CLOSE(
-          torch::autograd::grad({y}, {qkv}, {direction})[0], expected, testing::kFp32Tolerance);
-    }
-  }
-}
-
-TEST_CASE("softmax kernels: this processor's and the portable ones agree, NaN is passed on",
-          "[model][attention]") {
-  torch::manual_seed(2);
-  const auto best = causal_softmax_kernels(), portable = causal_softmax_kernels_portable();
-  for (const int64_t t : {1, 5, 37, 128}) {
-    const torch::Tensor scores = torch::randn({t, t}) * 40;
-    torch::Tensor a = scores.clone(), b = scores.clone();
-    best.forward(a.mutable_data_ptr<float>(), t, 0.3F);
-    portable.forward(b.mutable_data_ptr<float>(), t, 0.3F);
-    CHECK_CLOSE(a, b, 1e-6);
-    torch::Tensor da = scores.clone(), db = scores.clone();
-    best.backward(da.mutable_data_ptr<float>(), a.const_data_ptr<float>(), t, 0.3F);
-    portable.backward(db.mutable_data_ptr<float>(), a.const_data_ptr<float>(), t, 0.3F);
-    CHECK_CLOSE(da, db, 1e-5);
-  }
-  float poisoned[] = {std::nanf(""), 0, 1, 2};
-  best.forward(poisoned, 2, 1.0F);
-  CHECK(std::isnan(poisoned[0]));
-  CHECK_FALSE(std::isnan(poisoned[3]));
-}
-
-TEST_CASE("blocked attention with dropout: value and gradients equal the plain form with its masks",
-          "[model][attention]") {
-  torch::manual_seed(1);
-  const int64_t t = kAttentionBlockRows + 37;  // two blocks, the second one short
-  const double p = 0.3;
-  const auto make = [&] {
-    return torch::randn({1, 2, t, 4}, torch::kFloat64).requires_grad_(true);
-  };
-  const torch::Tensor q = make(), k = make(), v = make();
-  const torch::Tensor grad = torch::randn({1, 2, t, 4}, torch::kFloat64);
-
-  torch::Tensor mask = torch::zeros({1, 2, t, t}, torch::kFloat64);
-  for (int64_t first = 0, block = 0; first < t; first += kAttentionBlockRows, ++block) {
-    const int64_t rows = std::min(kAttentionBlockRows, t - first);
-    mask.narrow(2, first, rows)
-        .narrow(3, 0, first + rows)
-        .copy_(attention_dropout_mask({1, 2, rows, first + rows}, mask.options(), p, 5, block));
-  }
-  const auto causal = torch::ones({t, t}, torch::kBool).tril();
-  const auto weights =
-      torch::softmax((q.matmul(k.transpose(-2, -1)) / 2.0).masked_fill(~causal, -INFINITY), -1);
-  const torch::Tensor plain = (weights * mask).matmul(v);
-  const auto expected = torch::autograd::grad({plain}, {q, k, v}, {grad});
-
-  const torch::Tensor blocked = blocked_attention(q, k, v, p, 5);
-  const auto found = torch::autograd::grad({blocked}, {q, k, v}, {grad});
-  CHECK_CLOSE(blocked, plain, 1e-10);
-  for (size_t i = 0; i < 3; ++i) CHECK_CLOSE(found[i], expected[i], 1e-10);
-  // Dropout does something, and keeps the scale: a kept weight is divided by 1 - p.
-  CHECK(mask.count_nonzero().item<int64_t>() < mask.numel());
-  CHECK(mask.max().item<double>() == Approx(1 / (1 - p)));
-}
-
-TEST_CASE("attention dropout on the CPU stays in blocks and is repeatable by seed",
-          "[model][attention]") {
-  const auto q = torch::randn({1, 2, 10, 4});
-  torch::manual_seed(11);
-  const auto first = causal_attention(q, q, q, 0.5);
-  const auto second = causal_attention(q, q, q, 0.5);
-  torch::manual_seed(11);
-  const auto again = causal_attention(q, q, q, 0.5);
-  CHECK(torch::equal(first, again));
-  CHECK_FALSE(torch::equal(first, second));
 }
 
 TEST_CASE("a head's weights: rows sum to one, the future is exactly zero, the first row is [1]",

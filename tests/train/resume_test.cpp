@@ -80,12 +80,14 @@ TEST_CASE("N steps, a kill and N steps are 2N steps, bit for bit", "[train][resu
   const int64_t accumulation = GENERATE(1, 3);
   const auto precision = GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16);
   const Sampling sampling = GENERATE(Sampling::kShuffle, Sampling::kRandom);
-  CAPTURE(dropout, accumulation, precision, static_cast<int>(sampling));
+  const OptimizerName optimizer = GENERATE(OptimizerName::kAdamW, OptimizerName::kMuon);
+  CAPTURE(dropout, accumulation, precision, static_cast<int>(sampling), enum_name(optimizer));
 
   RunConfig config = resume_config(data);
   config.model.dropout = dropout;
   config.train.accumulation = accumulation;
   config.data.sampling = sampling;
+  config.optimizer.name = optimizer;
   TinyRun straight(config, data, dir / "straight", precision);
   REQUIRE(straight.start_and_run() == TrainOutcome::kFinished);
   // The stop is inside an epoch, and an epoch ends after it.

@@ -8,10 +8,11 @@
 
 namespace tril {
 
-enum class OptimizerName { kAdamW };
+enum class OptimizerName { kAdamW, kMuon };
 
 inline constexpr EnumName<OptimizerName> kOptimizerNames[] = {
     {OptimizerName::kAdamW, "adamw"},
+    {OptimizerName::kMuon, "muon"},
 };
 constexpr std::span<const EnumName<OptimizerName>> enum_names(OptimizerName) {
   return kOptimizerNames;
@@ -20,6 +21,8 @@ constexpr std::span<const EnumName<OptimizerName>> enum_names(OptimizerName) {
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::kAdamW;
   double learning_rate = 1e-3;
+  double matrix_learning_rate = 0.02;  ///< muon: of the matrices inside the blocks
+  double momentum = 0.95;              ///< muon
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
@@ -30,12 +33,27 @@ struct OptimizerConfig {
 
   template <typename Self, typename Visitor>
   static void visit(Self& self, Visitor& v) {
-    v.field("name", self.name, {.meaning = "the optimizer"});
+    v.field("name",
+            self.name,
+            {.meaning = "adamw: AdamW for everything; muon: Muon for the matrices inside the "
+                        "blocks, AdamW for the rest"});
     v.field("learning_rate",
             self.learning_rate,
             {.meaning = "the highest learning rate; the schedule multiplies it",
              .min = 0,
              .min_itself = false});
+    v.field("matrix_learning_rate",
+            self.matrix_learning_rate,
+            {.meaning = "muon: the highest learning rate of the matrices inside the blocks; the "
+                        "schedule multiplies both. Not used by `adamw`",
+             .min = 0,
+             .min_itself = false});
+    v.field("momentum",
+            self.momentum,
+            {.meaning = "muon: decay of the gradient's running mean. Not used by `adamw`",
+             .min = 0,
+             .max = 1,
+             .max_itself = false});
     v.field("beta1",
             self.beta1,
             {.meaning = "decay of the gradient's running mean",

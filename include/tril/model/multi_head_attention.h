@@ -13,7 +13,8 @@ namespace tril {
 /// Source: Vaswani et al. 2017, section 3.2.2; scale 1/sqrt(D).
 ///   reference  each `Head` in turn, concatenated
 ///   fused      the heads' weights concatenated into one (3C, C) matrix, one multiplication, then
-///              fused causal attention. Same result (tests: outputs and every gradient).
+///              all heads' attention at once: packed_attention on the CPU, LibTorch's fused kernel
+///              elsewhere. Same result (tests: outputs and every gradient).
 ///   x        (B, T, C) float, 1 <= T <= context_length
 ///   returns  (B, T, C)
 class MultiHeadAttentionImpl : public torch::nn::Module {
@@ -43,10 +44,9 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
   struct QueryKeyValue {
     torch::Tensor q, k, v;  // (B, H, T, D) each
   };
-  QueryKeyValue project(const torch::Tensor& x,
-                        const torch::Tensor& weight,
-                        const torch::Tensor& bias,
-                        int64_t first_position) const;
+  /// Queries and keys normalised and rotated where the model does so.
+  ///   packed  (B, T, 3C) = x times packed_weight
+  QueryKeyValue split(const torch::Tensor& packed, int64_t first_position) const;
 
   AttentionPath path_;
   int64_t n_head_;

@@ -7,6 +7,11 @@
 
 namespace tril {
 
+/// y = x / sqrt(mean(x^2) + epsilon) * weight: in one pass over memory each way for float32 on the
+/// CPU, else through LibTorch's operators.
+///   x  (..., C)     weight  (C)     returns  (..., C)
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
+
 /// y = (x - mean) / sqrt(var + epsilon) * weight + bias      layer_norm (Ba et al. 2016)
 /// y = x / sqrt(mean(x^2) + epsilon) * weight                rms_norm (Zhang and Sennrich 2019)
 ///   x        (..., C)

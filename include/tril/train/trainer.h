@@ -15,7 +15,7 @@
 #include "tril/data/training_data.h"
 #include "tril/data/window_sampler.h"
 #include "tril/model/gpt.h"
-#include "tril/optim/adamw.h"
+#include "tril/optim/optimizer.h"
 #include "tril/optim/schedule.h"
 #include "tril/train/metrics.h"
 #include "tril/train/progress.h"
@@ -80,7 +80,7 @@ class Trainer {
   const RunFolder& folder_;
 
   GPT model_;
-  AdamW optimizer_;
+  Optimizer optimizer_;
   WindowSampler sampler_;
   int64_t micro_batches_;
   int64_t total_steps_;

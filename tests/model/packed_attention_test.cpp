@@ -1,0 +1,171 @@
+// The CPU's fused attention against softmax(q k^T / sqrt(D)) v written out.
+
+#include "tril/model/packed_attention.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <vector>
+
+#include "../../src/model/attention_kernel.h"
+#include "support/catch.h"
+#include "support/tensor_matchers.h"
+#include "support/tiny.h"
+#include "tril/model/head.h"
+#include "tril/model/multi_head_attention.h"
+
+namespace tril {
+namespace {
+
+constexpr int64_t kHeads = 3;
+constexpr int64_t kHeadSize = 8;
+
+/// In float64, with T x T materialised. (B, T, 3C) -> (B, T, C)
+torch::Tensor written_out(const torch::Tensor& qkv, const PackedAttentionOptions& options) {
+  const int64_t t = qkv.size(1);
+  const auto parts = qkv.to(torch::kFloat64).unflatten(-1, {3, kHeads, kHeadSize}).unbind(2);
+  torch::Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2);  // (B, H, T, D)
+  if (options.qk_norm) {
+    q = normalize_qk(q, options.norm_epsilon);
+    k = normalize_qk(k, options.norm_epsilon);
+  }
+  if (options.rotary.cos.defined()) {
+    q = apply_rotary(q, options.rotary);
+    k = apply_rotary(k, options.rotary);
+  }
+  const auto future = torch::ones({t, t}, torch::kBool).tril().logical_not();
+  const auto scores = q.matmul(k.transpose(-2, -1)) / std::sqrt(double{kHeadSize});
+  torch::Tensor weights = torch::softmax(scores.masked_fill(future, -INFINITY), -1);
+  if (options.dropout > 0) {
+    weights =
+        weights * attention_dropout_mask(qkv.size(0), kHeads, t, options.dropout, options.seed);
+  }
+  return weights.matmul(parts[2].transpose(1, 2)).transpose(1, 2).flatten(2);
+}
+
+std::vector<PackedAttentionOptions> all_options(int64_t n_positions) {
+  PackedAttentionOptions plain{.n_head = kHeads, .seed = 5};
+  PackedAttentionOptions norm = plain, rotated = plain, dropped = plain;
+  norm.qk_norm = true;
+  rotated.rotary = make_rotary_table(n_positions + 3, kHeadSize, 10000.0);
+  dropped.dropout = 0.3;
+  PackedAttentionOptions all = rotated;
+  all.qk_norm = true;
+  all.dropout = 0.2;
+  return {plain, norm, rotated, dropped, all};
+}
+
+TEST_CASE("packed attention equals the written-out form: value and gradient",
+          "[model][attention]") {
+  torch::manual_seed(1);
+  // One row, a part of a block, a whole one, one row more, several blocks.
+  for (const int64_t t : {int64_t{1}, int64_t{17}, kQueryRows, kQueryRows + 1, int64_t{200}}) {
+    const auto options = all_options(t);
+    for (size_t i = 0; i < options.size(); ++i) {
+      INFO("T " << t << ", options " << i);
+      const torch::Tensor qkv = torch::randn({2, t, 3 * kHeads * kHeadSize}).requires_grad_(true);
+      const torch::Tensor plain = written_out(qkv, options[i]);
+      const torch::Tensor direction = torch::randn_like(plain);
+      const torch::Tensor fused = packed_attention(qkv, options[i]);
+      CHECK_CLOSE(fused, plain, testing::kFp32Tolerance);
+      CHECK_CLOSE(torch::autograd::grad({fused}, {qkv}, {direction.to(torch::kFloat32)})[0],
+                  torch::autograd::grad({plain}, {qkv}, {direction})[0],
+                  testing::kFp32Tolerance);
+    }
+  }
+}
+
+TEST_CASE("packed attention in bfloat16 differs by its rounding only", "[model][attention]") {
+  torch::manual_seed(1);
+  for (const int64_t t : {int64_t{1}, int64_t{17}, int64_t{130}}) {
+    for (const auto& options : all_options(t)) {
+      const torch::Tensor qkv =
+          torch::randn({2, t, 3 * kHeads * kHeadSize}).to(torch::kBFloat16).requires_grad_(true);
+      const torch::Tensor plain = written_out(qkv, options);
+      const torch::Tensor direction = torch::randn_like(plain).to(torch::kBFloat16);
+      const torch::Tensor fused = packed_attention(qkv, options);
+      REQUIRE(fused.scalar_type() == torch::kBFloat16);
+      CHECK_CLOSE(fused, plain, testing::kBf16Tolerance);
+      CHECK_CLOSE(torch::autograd::grad({fused}, {qkv}, {direction})[0],
+                  torch::autograd::grad({plain}, {qkv}, {direction.to(torch::kFloat64)})[0],
+                  testing::kBf16Tolerance);
+    }
+  }
+}
+
+TEST_CASE("attention kernels: this processor's and the portable ones agree, NaN is passed on",
+          "[model][attention]") {
+  torch::manual_seed(2);
+  const int64_t t = 70, d = 6;
+  HeadShape shape;
+  shape.n_positions = t;
+  shape.head_size = d;
+  shape.qkv_stride = d;
+  shape.out_stride = d;
+  shape.scale = 0.4F;
+  shape.qk_norm = true;
+  shape.norm_epsilon = 1e-5F;
+  shape.dropout = 0.1F;
+  const torch::Tensor q = torch::randn({t, d}), k = torch::randn({t, d}), v = torch::randn({t, d}),
+                      dy = torch::randn({t, d});
+  torch::Tensor results[2];
+  for (int portable = 0; portable < 2; ++portable) {
+    const auto kernels = portable ? head_kernels_portable<float>() : head_kernels<float>();
+    torch::Tensor out = torch::empty({t, d}), log_sum = torch::empty({t}),
+                  grads = torch::empty({3, t, d}),
+                  scratch = torch::empty({head_scratch_size(shape)});
+    auto* g = grads.mutable_data_ptr<float>();
+    kernels.forward(shape,
+                    9,
+                    q.const_data_ptr<float>(),
+                    k.const_data_ptr<float>(),
+                    v.const_data_ptr<float>(),
+                    out.mutable_data_ptr<float>(),
+                    log_sum.mutable_data_ptr<float>(),
+                    scratch.mutable_data_ptr<float>());
+    kernels.backward(shape,
+                     9,
+                     q.const_data_ptr<float>(),
+                     k.const_data_ptr<float>(),
+                     v.const_data_ptr<float>(),
+                     out.const_data_ptr<float>(),
+                     log_sum.const_data_ptr<float>(),
+                     dy.const_data_ptr<float>(),
+                     g,
+                     g + t * d,
+                     g + 2 * t * d,
+                     scratch.mutable_data_ptr<float>());
+    results[portable] = torch::cat({out.flatten(), log_sum, grads.flatten()});
+  }
+  CHECK_CLOSE(results[0], results[1], 1e-5);
+
+  torch::Tensor poisoned = torch::randn({1, 5, 3 * kHeads * kHeadSize});
+  poisoned[0][2][0] = std::nanf("");  // a query of position 2
+  const auto y = packed_attention(poisoned, {.n_head = kHeads});
+  CHECK(y[0][2][0].isnan().item<bool>());
+  CHECK_FALSE(y.narrow(1, 0, 2).isnan().any().item<bool>());
+}
+
+TEST_CASE("attention dropout keeps the scale, and its share", "[model][attention]") {
+  const torch::Tensor mask = attention_dropout_mask(2, 2, 100, 0.3, 7);
+  CHECK(mask.max().item<double>() == Approx(1 / 0.7));
+  CHECK(mask.eq(0).to(torch::kFloat64).mean().item<double>() == Approx(0.3).margin(0.01));
+  CHECK_FALSE(torch::equal(mask[0][0], mask[0][1]));
+  CHECK_FALSE(torch::equal(mask[0][0], mask[1][0]));
+  CHECK_FALSE(torch::equal(mask, attention_dropout_mask(2, 2, 100, 0.3, 8)));
+}
+
+TEST_CASE("attention dropout follows the default generator", "[model][attention]") {
+  ModelConfig config = testing::tiny_config(Preset::kModern);
+  config.dropout = 0.5;
+  MultiHeadAttention attention(config, make_attention_tables(config));
+  const auto x = torch::randn({1, 8, config.n_embed});
+  torch::manual_seed(11);
+  const auto first = attention->fused(x), second = attention->fused(x);
+  torch::manual_seed(11);
+  CHECK(torch::equal(attention->fused(x), first));
+  CHECK_FALSE(torch::equal(first, second));
+}
+
+}  // namespace
+}  // namespace tril
