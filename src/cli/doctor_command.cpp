@@ -11,6 +11,7 @@
 #include "output.h"
 #include "tril/base/file.h"
 #include "tril/base/json.h"
+#include "tril/train/automatic_precision.h"
 #include "version.h"
 
 namespace tril::cli {
@@ -28,7 +29,7 @@ OrderedJson diagnose(const CommonOptions& common) {
   json["cuda"] = no_cuda.empty() ? "available" : no_cuda;
   const c10::Device device = choose_device(common.device.value_or("auto"));
   json["device"] = device.str();
-  json["precision_auto"] = device.is_cpu() ? "fp32" : "bf16";
+  json["precision_auto"] = describe_automatic_precision(device);
   json["cache_folder"] = cache_folder().string();
   return json;
 }

@@ -18,6 +18,7 @@
 #include "tril/checkpoint/run_folder.h"
 #include "tril/config/run_config.h"
 #include "tril/data/training_data.h"
+#include "tril/train/automatic_precision.h"
 #include "tril/train/memory_estimate.h"
 #include "tril/train/progress.h"
 #include "tril/train/stop_signal.h"
@@ -93,11 +94,12 @@ void require_free(const RunFolder& folder, const TrainArguments& args) {
 
 torch::ScalarType resolve_precision(Precision wanted,
                                     const std::string& stored,
+                                    const ModelConfig& model,
                                     c10::Device device) {
   if (wanted == Precision::kBf16) return torch::kBFloat16;
   if (wanted == Precision::kFp32) return torch::kFloat32;
   if (!stored.empty()) return stored == "bf16" ? torch::kBFloat16 : torch::kFloat32;
-  return device.is_cpu() ? torch::kFloat32 : torch::kBFloat16;
+  return automatic_precision(model, device);
 }
 
 /// The vocabulary of the model: the tokenizer's, or a larger one that the config asks for.
@@ -324,7 +326,7 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   ResolvedChoices choices;
   choices.device = choose_device(config.device);
   choices.precision = resolve_precision(
-      config.train.precision, point ? point->state.precision : "", choices.device);
+      config.train.precision, point ? point->state.precision : "", config.model, choices.device);
   const int64_t wanted_threads =
       config.threads == 0 && point && point->state.threads <= 4 * default_threads()
           ? point->state.threads

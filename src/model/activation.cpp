@@ -12,19 +12,31 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kGrain = 8192;  // elements per thread at least
 
-/// Value and derivative in one pass; float32, contiguous, on the CPU.
+template <typename T, typename Number>
+void run_kernel(const torch::Tensor& x,
+                Activation activation,
+                torch::Tensor& y,
+                torch::Tensor& dy) {
+  const auto kernel = activation_kernel<Number>(activation);
+  const auto* px = reinterpret_cast<const Number*>(x.const_data_ptr<T>());
+  auto* py = reinterpret_cast<Number*>(y.mutable_data_ptr<T>());
+  auto* pdy = reinterpret_cast<Number*>(dy.mutable_data_ptr<T>());
+  at::parallel_for(0, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    kernel(px + begin, py + begin, pdy + begin, end - begin);
+  });
+}
+
+/// Value and derivative in one pass; float32 or bfloat16, contiguous, on the CPU.
 class FusedActivation : public torch::autograd::Function<FusedActivation> {
  public:
   static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, int64_t activation) {
-    const ActivationKernel kernel = activation_kernel(static_cast<Activation>(activation));
-    torch::Tensor y = torch::empty_like(x);
-    torch::Tensor dy = torch::empty_like(x);
-    const auto* px = x.const_data_ptr<float>();
-    auto* py = y.mutable_data_ptr<float>();
-    auto* pdy = dy.mutable_data_ptr<float>();
-    at::parallel_for(0, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      kernel(px + begin, py + begin, pdy + begin, end - begin);
-    });
+    const auto which = static_cast<Activation>(activation);
+    torch::Tensor y = torch::empty_like(x), dy = torch::empty_like(x);
+    if (x.scalar_type() == torch::kFloat32) {
+      run_kernel<float, float>(x, which, y, dy);
+    } else {
+      run_kernel<at::BFloat16, Bf16>(x, which, y, dy);
+    }
     ctx->save_for_backward({dy});
     return y;
   }
@@ -55,8 +67,8 @@ torch::Tensor activate_plain(const torch::Tensor& x, Activation activation) {
 torch::Tensor activate(const torch::Tensor& x, Activation activation) {
   // relu needs no derivative: LibTorch keeps its result, which is kept anyway.
   const bool fast = activation != Activation::kRelu && x.device().is_cpu() &&
-                    x.scalar_type() == torch::kFloat32 && x.is_contiguous() &&
-                    torch::GradMode::is_enabled() && x.requires_grad();
+                    (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kBFloat16) &&
+                    x.is_contiguous() && torch::GradMode::is_enabled() && x.requires_grad();
   return fast ? FusedActivation::apply(x, static_cast<int64_t>(activation))
               : activate_plain(x, activation);
 }

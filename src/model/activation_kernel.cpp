@@ -48,46 +48,55 @@ TRIL_INLINE void gelu_tanh(float x, float& y, float& dy) {
   dy = s + x * s * (1.0F - s) * kScale * (1.0F + 0.134145F * x2);
 }
 
-template <void (*F)(float, float&, float&)>
-TRIL_INLINE void loop(const float* __restrict x,
-                      float* __restrict y,
-                      float* __restrict dy,
-                      int64_t n) {
-  for (int64_t i = 0; i < n; ++i) F(x[i], y[i], dy[i]);
+template <typename T, void (*F)(float, float&, float&)>
+TRIL_INLINE void loop(const T* __restrict x, T* __restrict y, T* __restrict dy, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    float value = 0.0F, derivative = 0.0F;
+    F(to_float(x[i]), value, derivative);
+    store(value, y + i);
+    store(derivative, dy + i);
+  }
 }
 
 }  // namespace
 
-ActivationKernel activation_kernel(Activation activation) {
+template <typename T>
+ActivationKernel<T> activation_kernel(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
-      return Versions<loop<relu>>::best();
+      return Versions<loop<T, relu>>::best();
     case Activation::kGelu:
-      return Versions<loop<gelu>>::best();
+      return Versions<loop<T, gelu>>::best();
     case Activation::kGeluTanh:
-      return Versions<loop<gelu_tanh>>::best();
+      return Versions<loop<T, gelu_tanh>>::best();
     case Activation::kReluSquared:
-      return Versions<loop<relu_squared>>::best();
+      return Versions<loop<T, relu_squared>>::best();
     case Activation::kSwiglu:
       break;  // two inputs: not a function of one value
   }
   std::abort();
 }
 
-ActivationKernel activation_kernel_portable(Activation activation) {
+template <typename T>
+ActivationKernel<T> activation_kernel_portable(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
-      return Versions<loop<relu>>::portable;
+      return Versions<loop<T, relu>>::portable;
     case Activation::kGelu:
-      return Versions<loop<gelu>>::portable;
+      return Versions<loop<T, gelu>>::portable;
     case Activation::kGeluTanh:
-      return Versions<loop<gelu_tanh>>::portable;
+      return Versions<loop<T, gelu_tanh>>::portable;
     case Activation::kReluSquared:
-      return Versions<loop<relu_squared>>::portable;
+      return Versions<loop<T, relu_squared>>::portable;
     case Activation::kSwiglu:
       break;
   }
   std::abort();
 }
+
+template ActivationKernel<float> activation_kernel(Activation activation);
+template ActivationKernel<Bf16> activation_kernel(Activation activation);
+template ActivationKernel<float> activation_kernel_portable(Activation activation);
+template ActivationKernel<Bf16> activation_kernel_portable(Activation activation);
 
 }  // namespace tril

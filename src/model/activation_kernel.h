@@ -4,17 +4,21 @@
 #include <cstdint>
 
 #include "tril/config/model_config.h"
+#include "vector_math.h"
 
 namespace tril {
 
-/// y[i] = f(x[i]) and dy[i] = f'(x[i]) for n floats. Pointers may not overlap.
-using ActivationKernel = void (*)(const float* x, float* y, float* dy, int64_t n);
+/// y[i] = f(x[i]) and dy[i] = f'(x[i]) for n numbers. Pointers may not overlap.
+template <typename T>
+using ActivationKernel = void (*)(const T* x, T* y, T* dy, int64_t n);
 
-/// The widest version that this processor runs. Within 2e-6 of the exact functions, relative to
-/// max(1, |value|).
-ActivationKernel activation_kernel(Activation activation);
+/// The widest version that this processor runs. In float within 2e-6 of the exact functions,
+/// relative to max(1, |value|); in bfloat16 that, rounded.
+template <typename T>
+ActivationKernel<T> activation_kernel(Activation activation);
 
 /// The same code compiled for any x86-64: the twin in tests.
-ActivationKernel activation_kernel_portable(Activation activation);
+template <typename T>
+ActivationKernel<T> activation_kernel_portable(Activation activation);
 
 }  // namespace tril

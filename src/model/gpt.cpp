@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "tril/model/checkpointed_block.h"
+
 namespace tril {
 
 LanguageModelHeadImpl::LanguageModelHeadImpl(const ModelConfig& config) {
@@ -57,7 +59,12 @@ torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
 torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
   torch::Tensor x = embed(ids, /*first_position=*/0);
   if (config_.dropout > 0.0) x = torch::dropout(x, config_.dropout, is_training());
-  for (const auto& block : *blocks) x = block->as<BlockImpl>()->forward(x);
+  const bool keep_inputs_only =
+      checkpoint_activations_ && is_training() && torch::GradMode::is_enabled();
+  for (size_t i = 0; i < blocks->size(); ++i) {
+    Block block(blocks->ptr<BlockImpl>(i));
+    x = keep_inputs_only ? checkpointed_forward(block, x) : block->forward(x);
+  }
   return final_norm(x);
 }
 

@@ -83,8 +83,11 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
     e.moments += std::min(matrices, static_cast<double>(kMuonBatchElements)) * 3 * kFloatBytes;
   }
   const SavedPerToken saved = saved_per_token(m);
-  e.activations = tokens * static_cast<double>(m.n_blocks) *
-                  (kFloatBytes * saved.wide + matrix_bytes * saved.narrow);
+  const double per_block = tokens * (kFloatBytes * saved.wide + matrix_bytes * saved.narrow);
+  const auto n_blocks = static_cast<double>(m.n_blocks);
+  e.activations = config.train.activation_checkpointing
+                      ? per_block + n_blocks * tokens * kFloatBytes * c  // inputs, and one block
+                      : per_block * n_blocks;
   // Outside the blocks: the embedding sum, the final norm, gradients on their way back.
   e.activations += tokens * kFloatBytes * (4 * c + static_cast<double>(m.ffn_size()));
   if (bf16) e.activations += kBf16Bytes * parameters;  // weights as the matrix products read them

@@ -50,6 +50,7 @@ Trainer::Trainer(const RunConfig& config,
                 .decay_steps = config.schedule.resolved_decay_steps(total_steps_),
                 .min_factor = config.schedule.min_factor(config.optimizer.learning_rate)},
       progress_(total_steps_) {
+  model_->set_activation_checkpointing(config.train.activation_checkpointing);
   state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
   state_.attention = enum_name(config.model.attention);
   state_.threads = choices.threads;

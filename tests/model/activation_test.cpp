@@ -22,7 +22,7 @@ TEST_CASE("activation kernels: value and derivative equal the exact ones in doub
     const torch::Tensor value = activate_plain(exact, activation);
     value.sum().backward();
     for (const auto kernel :
-         {activation_kernel(activation), activation_kernel_portable(activation)}) {
+         {activation_kernel<float>(activation), activation_kernel_portable<float>(activation)}) {
       torch::Tensor y = torch::empty_like(x), dy = torch::empty_like(x);
       kernel(x.const_data_ptr<float>(),
              y.mutable_data_ptr<float>(),
@@ -38,17 +38,19 @@ TEST_CASE("activate gives LibTorch's values and gradients, for any shape and typ
   torch::manual_seed(1);
   for (const Activation activation : kAll) {
     INFO(enum_name(activation));
-    for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16}) {
       for (const bool contiguous : {true, false}) {
         torch::Tensor base = torch::randn({3, 700, 11}, dtype) * 3;
         if (!contiguous) base = base.transpose(0, 1);
         const torch::Tensor a = base.detach().requires_grad_(true);
         const torch::Tensor b = base.detach().requires_grad_(true);
         const torch::Tensor fast = activate(a, activation), plain = activate_plain(b, activation);
-        CHECK_CLOSE(fast, plain, testing::kFp32Tolerance);
+        const double tolerance =
+            dtype == torch::kBFloat16 ? testing::kBf16Tolerance : testing::kFp32Tolerance;
+        CHECK_CLOSE(fast, plain, tolerance);
         (fast * fast).sum().backward();
         (plain * plain).sum().backward();
-        CHECK_CLOSE(a.grad(), b.grad(), testing::kFp32Tolerance);
+        CHECK_CLOSE(a.grad(), b.grad(), tolerance);
       }
     }
     const torch::NoGradGuard no_grad;

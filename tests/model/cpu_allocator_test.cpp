@@ -2,7 +2,6 @@
 
 #include "tril/model/cpu_allocator.h"
 
-#include <c10/core/CPUAllocator.h>
 #include <torch/torch.h>
 
 #include "support/catch.h"
@@ -12,15 +11,8 @@ namespace {
 
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 
-/// Restores LibTorch's allocator at the end: tensors know how to give their own memory back.
-class WithCachingAllocator {
- public:
-  WithCachingAllocator() { use_caching_cpu_allocator(); }
-  ~WithCachingAllocator() { c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 255); }
-};
-
 TEST_CASE("a large tensor's memory serves the next one of its size", "[model]") {
-  const WithCachingAllocator guard;
+  use_caching_cpu_allocator();
   const auto bytes = [](int64_t n) { return torch::empty({n}, torch::kUInt8); };
   torch::Tensor first = bytes(9 * kMegabyte);
   CHECK(reinterpret_cast<uintptr_t>(first.data_ptr()) % 64 == 0);
@@ -38,7 +30,7 @@ TEST_CASE("a large tensor's memory serves the next one of its size", "[model]") 
 }
 
 TEST_CASE("memory that cannot be had is an error, not a crash", "[model]") {
-  const WithCachingAllocator guard;
+  use_caching_cpu_allocator();
   CHECK_THROWS_AS(torch::empty({int64_t{1} << 50}, torch::kUInt8), c10::OutOfMemoryError);
   CHECK(torch::ones({kMegabyte}).sum().item<double>() == kMegabyte);
 }

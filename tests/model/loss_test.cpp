@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "../../src/model/loss_kernel.h"
 #include "support/catch.h"
 #include "support/tensor_matchers.h"
 #include "support/tiny.h"
@@ -31,24 +32,55 @@ TEST_CASE("chunked loss equals the plain one: value and every gradient", "[model
   for (const auto& [rows, vocab, padded] :
        {std::tuple<int64_t, int64_t, int64_t>{5, 11, 11}, {5, 11, 16}, {700, 90000, 90000}}) {
     for (const bool with_bias : {true, false}) {
-      for (const double scale : {1.0, 0.25}) {
-        INFO("rows " << rows << " V " << vocab << " padded " << padded << " bias " << with_bias);
-        const Inputs in = make_inputs(rows, padded, vocab, torch::kFloat64);
+      // LibTorch's operators in double, own kernels in float.
+      for (const auto& [dtype, scale] :
+           {std::pair{torch::kFloat64, 1.0}, {torch::kFloat64, 0.25}, {torch::kFloat32, 0.25}}) {
+        INFO("rows " << rows << " V " << vocab << " padded " << padded << " bias " << with_bias
+                     << " " << dtype);
+        const double tolerance = dtype == torch::kFloat64 ? 1e-10 : testing::kFp32Tolerance;
+        const Inputs in = make_inputs(rows, padded, vocab, dtype);
         const torch::Tensor bias = with_bias ? in.bias : torch::Tensor();
         const auto logits = torch::linear(in.hidden, in.weight, bias).narrow(-1, 0, vocab);
         const auto plain = cross_entropy(logits, in.targets) * scale;
         const auto chunked =
             linear_cross_entropy(in.hidden, in.weight, bias, in.targets, vocab, scale);
-        CHECK_CLOSE(chunked, plain, 1e-10);
+        CHECK_CLOSE(chunked, plain, tolerance);
         std::vector<torch::Tensor> wrt = {in.hidden, in.weight};
         if (with_bias) wrt.push_back(in.bias);
         // 3 is not 1: the gradient that arrives from outside is used.
         const auto expected = torch::autograd::grad({plain * 3}, wrt);
         const auto found = torch::autograd::grad({chunked * 3}, wrt);
-        for (size_t i = 0; i < wrt.size(); ++i) CHECK_CLOSE(found[i], expected[i], 1e-10);
+        for (size_t i = 0; i < wrt.size(); ++i) CHECK_CLOSE(found[i], expected[i], tolerance);
       }
     }
   }
+}
+
+TEST_CASE("loss kernels: this processor's and the portable ones agree, NaN is passed on",
+          "[model][loss]") {
+  torch::manual_seed(3);
+  const torch::Tensor logits = torch::randn({4, 37}) * 20, targets = torch::randint(31, {4});
+  torch::Tensor results[2];
+  for (int portable = 0; portable < 2; ++portable) {
+    torch::Tensor p = logits.clone(), losses = torch::empty({4});
+    const auto kernel =
+        portable ? cross_entropy_kernel_portable<float>() : cross_entropy_kernel<float>();
+    kernel(p.mutable_data_ptr<float>(),
+           targets.const_data_ptr<int64_t>(),
+           4,
+           37,
+           31,
+           0.5F,
+           losses.mutable_data_ptr<float>());
+    CHECK(p.narrow(1, 31, 6).abs().max().item<double>() == 0);  // the padding
+    results[portable] = torch::cat({p.flatten(), losses});
+  }
+  CHECK_CLOSE(results[0], results[1], 1e-5);
+  const auto poisoned = torch::full({1, 2, 3}, std::nanf(""));
+  const auto weight = torch::randn({5, 3});
+  CHECK(linear_cross_entropy(poisoned, weight, {}, torch::zeros({1, 2}, torch::kInt64), 5)
+            .isnan()
+            .item<bool>());
 }
 
 TEST_CASE("chunked loss in bf16 stays within bf16's round-off of fp32", "[model][loss]") {

@@ -19,6 +19,7 @@ class BlockImpl : public torch::nn::Module {
   BlockImpl(const ModelConfig& config, const AttentionTables& tables);
 
   torch::Tensor forward(const torch::Tensor& x);
+  bool has_dropout() const { return dropout_ > 0.0; }
   torch::Tensor forward_cached(const torch::Tensor& x, BlockCache& cache, int64_t length);
 
   NormLayer ln1{nullptr};

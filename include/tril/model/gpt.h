@@ -50,6 +50,9 @@ class GPTImpl : public torch::nn::Module {
 
   const ModelConfig& config() const { return config_; }
 
+  /// In training each block keeps its input only and is computed again in the backward pass.
+  void set_activation_checkpointing(bool on) { checkpoint_activations_ = on; }
+
   torch::nn::Embedding token_embedding{nullptr};     ///< (padded V, C)
   torch::nn::Embedding position_embedding{nullptr};  ///< (context_length, C); empty with rope
   torch::nn::ModuleList blocks{nullptr};
@@ -59,6 +62,7 @@ class GPTImpl : public torch::nn::Module {
  private:
   torch::Tensor embed(const torch::Tensor& ids, int64_t first_position);
   ModelConfig config_;
+  bool checkpoint_activations_ = false;
 };
 TORCH_MODULE(GPT);
 

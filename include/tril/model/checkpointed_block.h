@@ -1,0 +1,17 @@
+#pragma once
+// Activation checkpointing: memory for time.
+
+#include <torch/torch.h>
+
+#include "tril/model/block.h"
+
+namespace tril {
+
+/// block(x), of which only x is kept: the backward pass computes the block once more, with the same
+/// random numbers and the same precision, so loss and gradients are the same bit for bit (tests).
+/// The block's parameters are inputs of the operation, so their gradients arrive as ever.
+///   x        (B, T, C)
+///   returns  (B, T, C)
+torch::Tensor checkpointed_forward(Block block, const torch::Tensor& x);
+
+}  // namespace tril
