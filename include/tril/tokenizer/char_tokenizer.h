@@ -29,6 +29,8 @@ class CharTokenizer : public Tokenizer {
   /// From a parsed tokenizer.json. Throws DataError naming `origin` and the entry at fault.
   static CharTokenizer from_json(const Json& json, const std::string& origin);
 
+  using Tokenizer::encode_to;
+  using Tokenizer::safe_prefix;
   std::string kind() const override { return "char"; }
   int64_t vocab_size() const override { return static_cast<int64_t>(vocabulary_.size()); }
   /// Throws EncodeError for a character outside the vocabulary and for invalid UTF-8; `out` is then
