@@ -470,8 +470,8 @@ TEST_CASE("an error in an extended file names that file", "[config]") {
 TEST_CASE("a misspelt keyword is not taken for a path", "[config]") {
   CHECK_THAT(set_error({"data.train=talse"}), ContainsSubstring("Did you mean \"tales\"?"));
   CHECK_THAT(set_error({"data.tokenizer=chr"}), ContainsSubstring("Did you mean \"char\"?"));
-  CHECK_THAT(set_error({"data.tokenizer=gpt2"}),
-             ContainsSubstring("\"char\" or \"byte\" or a path"));
+  CHECK_THAT(set_error({"data.tokenizer=gtp2"}), ContainsSubstring("Did you mean \"gpt2\"?"));
+  CHECK_THAT(set_error({"data.tokenizer=wordpiece"}), ContainsSubstring("\"gpt2\" or a path"));
   CHECK(load_run_config(std::nullopt, {"data.train=./tales"}).data.train ==
         (fs::current_path() / "tales").string());
   CHECK_FALSE(error_of(R"({"data": {"train": "a.txt\u0000b"}})").empty());
@@ -817,6 +817,9 @@ TEST_CASE("every shipped config loads", "[config]") {
     names.insert(entry.path().stem().string());
     const RunConfig config = load_run_config(entry.path(), {});
     CHECK(run_config_from_json(Json(to_json(config)), "test") == config);
+    const std::string name = entry.path().stem().string();
+    const bool has_gpt2_vocabulary = name.starts_with("classic_") || name.starts_with("gpt2_");
+    CHECK((config.data.tokenizer == "gpt2") == has_gpt2_vocabulary);
     if (config.data.train != kTales) {
       CHECK(config.data.train == (kSourceDir / "data" / "tinyshakespeare.txt").lexically_normal());
     }

@@ -26,7 +26,7 @@ struct DataConfig {
   std::string train = kTales;        ///< "tales" or an absolute path
   std::string validation;            ///< absolute path, or "": the end of `train`
   double validation_fraction = 0.1;  ///< share of `train`; 0: no validation
-  std::string tokenizer = "char";    ///< "char", "byte" or an absolute path
+  std::string tokenizer = "char";    ///< "char", "byte", "gpt2" or an absolute path
   Sampling sampling = Sampling::kShuffle;
   int64_t tales_bytes = 8'000'000;
   uint64_t tales_seed = 1;
@@ -59,8 +59,9 @@ struct DataConfig {
     v.field("tokenizer",
             self.tokenizer,
             {.meaning = "`char` (one token per character of the whole text), `byte` (256 "
-                        "tokens), or the path of a `tokenizer.json`",
-             .keywords = "char|byte",
+                        "tokens), `gpt2` (50257 tokens, after scripts/fetch_gpt2_vocab.sh), or "
+                        "the path of a `tokenizer.json`",
+             .keywords = "char|byte|gpt2",
              .path = PathBase::kConfigFile,
              .on_resume = OnResume::kMayChange});
     v.field("sampling",
