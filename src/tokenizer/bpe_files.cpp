@@ -172,9 +172,11 @@ BpeVocabulary bpe_from_tiktoken_file(const std::filesystem::path& path) {
       vocabulary.whole_pieces_first = true;
     }
   }
-  const auto end_of_text = static_cast<int64_t>(vocabulary.tokens.size()) - 1;
-  vocabulary.tokens.back() = "<|endoftext|>";
-  vocabulary.special.push_back({vocabulary.tokens.back(), end_of_text});
+  // r50k has it after the last rank, p50k in a gap that its ranks leave.
+  const auto free_id = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), std::string());
+  *free_id = "<|endoftext|>";
+  vocabulary.special.push_back({*free_id, free_id - vocabulary.tokens.begin()});
+  if (vocabulary.tokens.back().empty()) vocabulary.tokens.pop_back();
   return vocabulary;
 }
 

@@ -1,5 +1,6 @@
 #include "piece_cache.h"
 
+#define XXH_INLINE_ALL  // header-only: no library to link
 #include <xxhash.h>
 
 #include <algorithm>

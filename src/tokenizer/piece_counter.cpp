@@ -1,6 +1,7 @@
 #include "piece_counter.h"
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL  // header-only: no library to link
 #include <xxhash.h>
 
 #include <limits>

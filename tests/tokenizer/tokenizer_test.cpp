@@ -248,6 +248,8 @@ TEST_CASE("a tokenizer is found by name or path", "[tokenizer]") {
   CHECK(make_tokenizer("byte")->kind() == "byte");
   CHECK_THROWS_WITH(make_tokenizer("char"), ContainsSubstring("tokenizer.json"));
   CHECK_THROWS_WITH(make_tokenizer("bite"), ContainsSubstring("no tokenizer 'bite'"));
+  write_text(dir / "absent.txt", "");
+  CHECK_THROWS_AS(make_tokenizer((dir / "absent.txt").string()), DataError);
   CHECK_THROWS_AS(make_tokenizer((dir / "absent").string()), DataError);
   CHECK_THROWS_AS(make_tokenizer(dir.path().string()), DataError);  // no tokenizer.json inside
 }

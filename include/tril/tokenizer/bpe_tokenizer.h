@@ -82,8 +82,8 @@ BpeVocabulary bpe_from_gpt2_files(const std::filesystem::path& encoder,
                                   const std::filesystem::path& merges);
 
 /// From a rank file of tiktoken: lines of base64 and rank. The special token "<|endoftext|>" gets
-/// the id after the last, as in r50k. Throws DataError for vocabularies known to need another split
-/// pattern.
+/// the lowest id that no rank has, as in r50k and p50k. Throws DataError for vocabularies known to
+/// need another split pattern.
 BpeVocabulary bpe_from_tiktoken_file(const std::filesystem::path& path);
 
 /// GPT-2's tokenizer, exactly: 50257 ids. Looks for encoder.json and vocab.bpe (or tokenizer.json)
