@@ -29,6 +29,7 @@ struct GenerateArguments {
   int64_t samples = 1;
   bool json = false;
   bool no_cache = false;
+  bool allow_special = false;
 };
 
 std::string read_prompt(const GenerateArguments& args) {
@@ -41,9 +42,11 @@ std::string read_prompt(const GenerateArguments& args) {
 }
 
 /// The prompt's ids; the start token for an empty one.
-std::vector<int64_t> prompt_ids(const LoadedRun& run, const std::string& prompt) {
+std::vector<int64_t> prompt_ids(const LoadedRun& run,
+                                const std::string& prompt,
+                                SpecialText special) {
   std::vector<int64_t> ids;
-  for (const int32_t id : run.tokenizer->encode(prompt)) ids.push_back(id);
+  for (const int32_t id : run.tokenizer->encode(prompt, special)) ids.push_back(id);
   if (ids.empty()) ids.push_back(run.tokenizer->start_token());
   const int64_t context = run.config.model.context_length;
   if (static_cast<int64_t>(ids.size()) > context) {
@@ -59,7 +62,8 @@ int generate_samples(const GenerateArguments& args, const CommonOptions& common)
   validate(args.options.sampling);
   const std::string prompt = read_prompt(args);
   LoadedRun run = load_run(args.run, common);
-  const auto ids = prompt_ids(run, prompt);
+  const auto ids =
+      prompt_ids(run, prompt, args.allow_special ? SpecialText::kBecomesId : SpecialText::kIsText);
 
   OrderedJson samples = OrderedJson::array();
   for (int64_t i = 0; i < args.samples && stop_signal() == 0; ++i) {
@@ -145,6 +149,9 @@ CommandEntry add_generate_command(CLI::App& app, CommonOptions& common) {
           "--stop", options.stop, "End a sample before this text; may be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  command->add_flag("--allow-special",
+                    args->allow_special,
+                    "Special tokens in the prompt, such as <|endoftext|>, become their ids");
   command->add_flag(
       "--json", args->json, "One JSON object on stdout: samples with text, ids, stop_reason");
   command->add_flag(

@@ -83,6 +83,9 @@ std::optional<Evaluation> evaluate(GPT& model,
   for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
     token_sizes.push_back(static_cast<int64_t>(tokenizer.token_bytes(id).size()));
   }
+  for (const SpecialToken& token : tokenizer.special_tokens()) {
+    token_sizes[static_cast<size_t>(token.id)] = 0;  // the end of a text is none of its bytes
+  }
 
   const int64_t t = model->config().context_length;
   const auto starts = window_starts(tokens.size(), t, options.max_tokens);
