@@ -60,12 +60,14 @@ Trainer::Trainer(const RunConfig& config,
 }
 
 void Trainer::start() {
+  folder_.require_none_after(0);
   initialize(model_, config_.seed);
   metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), /*last_step=*/0);
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
   const CheckpointState stored = checkpoint.state();
+  folder_.require_none_after(stored.step);
   checkpoint.load_parameters(unique_parameters(*model_));
   checkpoint.load_optimizer(optimizer_.state());
   const CheckpointState resolved = std::exchange(state_, stored);
@@ -289,8 +291,6 @@ void Trainer::save() {
     spdlog::debug("saved {}", path.string());
     saved_ = current;
   }
-  // Resumed from an earlier step: later checkpoints belong to a course that this run has left.
-  folder_.remove_after(state_.step);
   const bool has_best = config_.checkpoint.keep_best && state_.best_step > 0;
   folder_.prune(config_.checkpoint.keep_last,
                 has_best ? std::optional(state_.best_step) : std::nullopt);

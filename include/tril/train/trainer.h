@@ -44,9 +44,10 @@ class Trainer {
           const TrainingData& data,
           const RunFolder& folder);
 
-  /// Fresh weights from the seed.
+  /// Fresh weights from the seed. The folder must hold no checkpoint (ConfigError).
   void start();
-  /// Weights, moments and progress of a checkpoint.
+  /// Weights, moments and progress of a checkpoint. The folder must hold no later one
+  /// (ConfigError): go on from the latest, or in a folder of its own.
   void resume(const Checkpoint& checkpoint);
 
   /// Trains to the last step, or until a signal or the time budget; always saves before it returns.
