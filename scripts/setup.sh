@@ -2,6 +2,7 @@
 # Sets up what building tril needs: Debian packages and LibTorch. A second call finds nothing to do.
 #
 #   scripts/setup.sh            packages (as root) and LibTorch in .deps/libtorch
+#   scripts/setup.sh --fuzz     and clang with libFuzzer, for scripts/fuzz.sh (as root)
 #   scripts/setup.sh --peers    and a Python with torch in .deps/peers, for golden files and comparisons (5.4 GB)
 #
 # TRIL_LIBTORCH=DIR  use this LibTorch and install none (a folder with include/ and lib/, or one that holds torch/)
@@ -12,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
 readonly TORCH_VERSION=2.15.0
-readonly PACKAGES=(build-essential cmake ninja-build ccache git python3 python3-venv python3-pip libcli11-dev
+PACKAGES=(build-essential cmake ninja-build ccache git python3 python3-venv python3-pip libcli11-dev
   libspdlog-dev nlohmann-json3-dev catch2 libxxhash-dev)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -139,8 +140,9 @@ peers=no
 for argument in "$@"; do
   case "$argument" in
     --peers) peers=yes ;;
+    --fuzz) PACKAGES+=(clang-14 clang libclang-rt-14-dev) ;;
     -h | --help) usage; exit 0 ;;
-    *) die "unknown argument '$argument'; known: --peers, --help" ;;
+    *) die "unknown argument '$argument'; known: --peers, --fuzz, --help" ;;
   esac
 done
 

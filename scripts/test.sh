@@ -2,11 +2,15 @@
 # Sets everything up, builds with warnings as errors, and runs the tests.
 #
 #   scripts/test.sh            all tests of the release build, then the Torch-free ones (without [slow]) under the
-#                              address and undefined-behaviour sanitizers
+#                              address and undefined-behaviour sanitizers, then 20 s of each fuzz target
+#                              (scripts/fuzz.sh; skipped with a message where there is no clang)
 #   scripts/test.sh --quick    the default tests only (no [slow] ones, no sanitizers)
-#   scripts/test.sh --full     as without, then everything under the sanitizers, and the golden files made anew where
+#   scripts/test.sh --full     as without, then everything under the sanitizers (the command line and the faults too), the
+#                              Torch-free tests under the thread sanitizer, two clean builds that must train the same
+#                              weights (scripts/reproduce.sh), and the golden files made anew where
 #                              scripts/setup.sh --peers has been run
 #
+# TRIL_FUZZ_SECONDS=N  how long each fuzz target runs (default 20)
 # TRIL_JOBS=N  how many compilers and tests run at once (default: see scripts/jobs.sh)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -54,7 +58,7 @@ build() { # PRESET [CMAKE OPTION…]
 }
 
 start=$SECONDS
-scripts/setup.sh
+if [[ $mode == full && $EUID -eq 0 ]]; then scripts/setup.sh --fuzz; else scripts/setup.sh; fi
 build release -DTRIL_WERROR=ON
 if [[ $mode == quick ]]; then
   run_suite 'default tests' release -LE slow
@@ -62,10 +66,17 @@ else
   run_suite 'all tests' release
   build asan-base
   run_suite 'Torch-free tests under the sanitizers' asan-base -LE slow
+  printf '\n== fuzz targets ==\n'
+  scripts/fuzz.sh --seconds "${TRIL_FUZZ_SECONDS:-20}" || suites_failed+=('fuzz targets')
 fi
 if [[ $mode == full ]]; then
   build asan
-  run_suite 'all tests under the sanitizers' asan
+  # What stays in memory at the end of a program is no fault of a command that ends.
+  ASAN_OPTIONS=detect_leaks=0 run_suite 'all tests under the sanitizers' asan
+  build tsan-base
+  run_suite 'Torch-free tests under the thread sanitizer' tsan-base -LE slow
+  printf '\n== two clean builds ==\n'
+  scripts/reproduce.sh || suites_failed+=('two clean builds')
   if [[ -f .deps/peers/tril_set.txt ]]; then
     printf '\n== golden files ==\n'
     .deps/peers/bin/python scripts/make_golden.py --check || suites_failed+=('golden files')

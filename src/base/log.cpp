@@ -1,22 +1,19 @@
 #include "tril/base/log.h"
 
-#include <fcntl.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "posix_file.h"
+#include "tril/base/append_file.h"
 #include "tril/base/error.h"
 #include "tril/base/utf8.h"
 
@@ -46,49 +43,35 @@ class PlainFormatter : public spdlog::formatter {
   }
 };
 
-/// Appends lines to a file. The first failure is said on stderr and ends the writing.
+/// Appends lines to a file. The first failure is said on stderr; each later line tries anew, so
+/// that a disk that was full for a while costs only the lines of that while.
 class AppendSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit AppendSink(std::filesystem::path path) : path_(std::move(path)) {
+  explicit AppendSink(std::filesystem::path path) : file_(std::move(path)) {
     set_formatter_(std::make_unique<spdlog::pattern_formatter>(
         "%Y-%m-%d %H:%M:%S.%e %-8l %v", spdlog::pattern_time_type::local, "\n"));
-    // O_NONBLOCK: a fifo in this place must not stop the run.
-    fd_ = posix::Fd(
-        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
-    if (!fd_.valid()) give_up(errno);
+    if (!file_.error().empty()) report();
   }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    if (!fd_.valid()) return;
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    const char* data = line.data();
-    size_t n_left = line.size();
-    while (n_left > 0) {
-      const ssize_t n = ::write(fd_.get(), data, n_left);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        give_up(n < 0 ? errno : ENOSPC);
-        return;
-      }
-      data += n;
-      n_left -= static_cast<size_t>(n);
-    }
+    if (!file_.write({line.data(), line.size()}) && !reported_) report();
   }
   void flush_() override {}  // every line is written at once
 
  private:
-  void give_up(int error) {
-    fd_ = posix::Fd();
+  void report() {
+    reported_ = true;
     std::fprintf(stderr,
                  "warning: cannot write the log file %s: %s; going on without it\n",
-                 posix::shown(path_).c_str(),
-                 std::generic_category().message(error).c_str());
+                 posix::shown(file_.path()).c_str(),
+                 file_.error().c_str());
   }
 
-  std::filesystem::path path_;
-  posix::Fd fd_;
+  AppendFile file_;
+  bool reported_ = false;
 };
 
 /// The sinks behind the default logger. spdlog's registry is global, so this is too.

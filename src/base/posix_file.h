@@ -1,10 +1,13 @@
 #pragma once
 // What the files of src/base share and nobody else needs: descriptors that close themselves.
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "tril/base/file.h"
 
@@ -41,6 +44,25 @@ OpenFile open_regular_file(const std::filesystem::path& path, FileRole role);
 /// Reads up to n_bytes; 0 at the end of the file. An I/O failure is the role's error.
 size_t read_some(
     const Fd& fd, void* out, size_t n_bytes, const std::filesystem::path& path, FileRole role);
+
+/// The system's text for an errno.
+std::string errno_text(int error);
+
+/// "a folder", "a pipe (fifo)": for messages about what is no regular file.
+std::string_view kind_of_file(mode_t mode);
+
+/// open(2), again when a signal interrupts it (it can wait on network file systems).
+int open_retrying(const std::filesystem::path& path, int flags);
+
+/// A path that cannot be written is the user's choice of place (ConfigError); a full or failing
+/// disk is not (ResourceError).
+[[noreturn]] void throw_open_for_writing_error(const std::filesystem::path& path, int error);
+
+/// Writes all bytes at the file position (offset < 0) or at an offset; 0 or the errno.
+int write_all(int fd, const char* data, size_t n_bytes, int64_t offset = -1);
+
+/// 0 or the errno. File systems without fsync (EINVAL, ENOTSUP) count as done.
+int fsync_retrying(int fd);
 
 /// A path as it appears in a message: on one line, whatever bytes it holds.
 std::string shown(const std::filesystem::path& path);

@@ -12,6 +12,7 @@
 
 #include "posix_file.h"
 #include "tril/base/error.h"
+#include "tril/base/fingerprint.h"
 #include "tril/base/json.h"
 #include "tril/base/utf8.h"
 
@@ -20,7 +21,8 @@ namespace tril {
 namespace {
 
 constexpr size_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the safetensors library
+// About 100 000 tensors. The library's own limit is 100 MB, which parsed would take up to 2 GB.
+constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
 constexpr size_t kDataAlignment = 64;
 constexpr const char* kMetadataKey = "__metadata__";
 
@@ -209,36 +211,33 @@ size_t safetensors_element_bytes(const std::string& dtype) {
   return 0;
 }
 
-SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  SafetensorsFile file;
-  file.map_ = MappedFile(path, FileRole::kCheckpoint);
+SafetensorsHeader parse_safetensors(std::string_view text, const std::filesystem::path& path) {
   const Refusal refuse(path);
-  const std::span<const std::byte> bytes = file.map_.bytes();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (const std::string_view foreign = recognise_foreign(text); !foreign.empty()) {
     refuse.file(std::string(foreign));
   }
-  if (bytes.size() < kLengthBytes) {
+  if (text.size() < kLengthBytes) {
     refuse.file(fmt::format(
-        "it has {} bytes, expected at least {}; it is truncated", bytes.size(), kLengthBytes));
+        "it has {} bytes, expected at least {}; it is truncated", text.size(), kLengthBytes));
   }
   uint64_t header_bytes = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) {
-    header_bytes |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
+    header_bytes |= uint64_t{static_cast<uint8_t>(text[i])} << (8 * i);
   }
-  if (header_bytes > bytes.size() - kLengthBytes) {
+  if (header_bytes > text.size() - kLengthBytes) {
     refuse.file(
         fmt::format("its first 8 bytes announce a header of {} bytes, but {} follow; it is "
                     "truncated or of another format",
                     header_bytes,
-                    bytes.size() - kLengthBytes));
+                    text.size() - kLengthBytes));
   }
   if (header_bytes > kMaxHeaderBytes) {
     refuse.file(
         fmt::format("its header has {} bytes, expected at most {}", header_bytes, kMaxHeaderBytes));
   }
-  file.data_offset_ = kLengthBytes + static_cast<size_t>(header_bytes);
-  const uint64_t data_bytes = bytes.size() - file.data_offset_;
+  SafetensorsHeader result;
+  result.data_offset = kLengthBytes + static_cast<size_t>(header_bytes);
+  const uint64_t data_bytes = text.size() - result.data_offset;
 
   const std::string_view header_text = text.substr(kLengthBytes, static_cast<size_t>(header_bytes));
   if (!header_text.starts_with('{')) {
@@ -249,7 +248,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
       parse_json(header_text, refuse.where() + " (safetensors header)", FileRole::kCheckpoint);
   for (const auto& [name, entry] : header.items()) {
     if (name != kMetadataKey) {
-      file.tensors_.push_back(parse_tensor(name, entry, data_bytes, refuse));
+      result.tensors.push_back(parse_tensor(name, entry, data_bytes, refuse));
       continue;
     }
     if (!entry.is_object()) refuse.file("its __metadata__ is not an object");
@@ -259,31 +258,40 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
                                 escape_for_message(key),
                                 shown_json(value)));
       }
-      file.metadata_[key] = value.get<std::string>();
+      result.metadata[key] = value.get<std::string>();
     }
   }
-  check_ranges(file.tensors_, data_bytes, refuse);
-  return file;  // a Json object iterates by name, so `tensors_` is sorted
+  check_ranges(result.tensors, data_bytes, refuse);
+  return result;  // a Json object iterates by name, so `tensors` is sorted
+}
+
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+  SafetensorsFile file;
+  file.map_ = MappedFile(path, FileRole::kCheckpoint);
+  const std::span<const std::byte> bytes = file.map_.bytes();
+  file.header_ =
+      parse_safetensors({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return file;
 }
 
 const TensorInfo* SafetensorsFile::find(const std::string& name) const {
   const auto found = std::lower_bound(
-      tensors_.begin(),
-      tensors_.end(),
+      tensors().begin(),
+      tensors().end(),
       name,
       [](const TensorInfo& info, const std::string& wanted) { return info.name < wanted; });
-  return found != tensors_.end() && found->name == name ? &*found : nullptr;
+  return found != tensors().end() && found->name == name ? &*found : nullptr;
 }
 
 std::span<const std::byte> SafetensorsFile::data(const TensorInfo& info) const {
-  assert(info.begin <= info.end && info.end <= map_.bytes().size() - data_offset_);
-  return map_.bytes().subspan(data_offset_ + static_cast<size_t>(info.begin),
+  assert(info.begin <= info.end && info.end <= map_.bytes().size() - header_.data_offset);
+  return map_.bytes().subspan(header_.data_offset + static_cast<size_t>(info.begin),
                               static_cast<size_t>(info.end - info.begin));
 }
 
-void write_safetensors(const std::filesystem::path& path,
-                       std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+WrittenFile write_safetensors(const std::filesystem::path& path,
+                              std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata) {
   std::sort(
       tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -323,10 +331,17 @@ void write_safetensors(const std::filesystem::path& path,
     length.push_back(static_cast<char>((uint64_t{text.size()} >> (8 * i)) & 0xFF));
   }
   FileWriter file(path);
-  file.write(length);
-  file.write(text);
-  for (const TensorToWrite* tensor : by_place) file.write(tensor->data.data(), tensor->data.size());
+  FingerprintStream written;
+  const auto write = [&](const void* data, size_t n_bytes) {
+    file.write(data, n_bytes);
+    written.update(data, n_bytes);
+  };
+  write(length.data(), length.size());
+  write(text.data(), text.size());
+  for (const TensorToWrite* tensor : by_place) write(tensor->data.data(), tensor->data.size());
+  const uint64_t n_bytes = file.bytes_written();
   file.finish();
+  return {n_bytes, written.hex()};
 }
 
 }  // namespace tril

@@ -51,7 +51,10 @@ bool is_fingerprint(std::string_view text) {
       "{} is not a usable token file: {}; run `tril prepare` again", posix::shown(path), reason));
 }
 
-TokenFileHeader check_header(const std::filesystem::path& path, std::span<const std::byte> file) {
+}  // namespace
+
+TokenFileHeader parse_token_file(std::span<const std::byte> file,
+                                 const std::filesystem::path& path) {
   if (file.size() < kTokenFileHeaderBytes) {
     refuse(path,
            fmt::format("it has {} bytes, expected at least the {} of a header",
@@ -113,12 +116,10 @@ TokenFileHeader check_header(const std::filesystem::path& path, std::span<const 
           .id_bytes = expected_id_bytes};
 }
 
-}  // namespace
-
 TokenFile TokenFile::open(const std::filesystem::path& path) {
   TokenFile file;
   file.map_ = std::make_shared<const MappedFile>(path, FileRole::kData);
-  file.header_ = check_header(path, file.map_->bytes());
+  file.header_ = parse_token_file(file.map_->bytes(), path);
   return file;
 }
 

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <stdio.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -19,86 +17,36 @@ namespace tril {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kFormatVersion = 1;
-constexpr const char* kManifest = "manifest.json";
-constexpr const char* kModel = "model.safetensors";
-constexpr const char* kOptimizer = "optimizer.safetensors";
-constexpr const char* kState = "state.json";
-constexpr const char* kConfig = "config.json";
-constexpr const char* kTokenizer = "tokenizer.json";
-constexpr std::array kKnownFiles = {kModel, kOptimizer, kState, kConfig, kTokenizer};
 constexpr uint64_t kMaxManifestBytes = 1 << 20;
 
-void write_text(const fs::path& path, const std::string& text) {
-  FileWriter file(path);
+/// Writes a small file; returns how it must look when it is read again.
+ManifestFile write_text(const fs::path& folder, const char* name, const std::string& text) {
+  FileWriter file(folder / name);
   file.write(text);
   file.finish();
+  return {name, text.size(), fingerprint(text)};
 }
 
-/// Each field of state.json once: writing and reading both use this list.
-template <class State, class Visitor>
-void visit_state(State& s, Visitor&& visit) {
-  visit("step", s.step);
-  visit("windows_seen", s.windows_seen);
-  visit("tokens_seen", s.tokens_seen);
-  visit("evaluated_step", s.evaluated_step);
-  visit("validation_loss", s.validation_loss);
-  visit("best_validation_loss", s.best_validation_loss);
-  visit("best_step", s.best_step);
-  visit("precision", s.precision);
-  visit("attention", s.attention);
-  visit("threads", s.threads);
-  visit("train_fingerprint", s.train_fingerprint);
-  visit("validation_fingerprint", s.validation_fingerprint);
+ManifestFile write_tensors(const fs::path& folder,
+                           const char* name,
+                           const std::vector<NamedTensor>& tensors) {
+  const WrittenFile written = save_tensors(folder / name, tensors);
+  return {name, written.bytes, written.xxh3};
 }
 
-OrderedJson state_to_json(const CheckpointState& state) {
-  OrderedJson json;
-  json["format_version"] = kFormatVersion;
-  visit_state(state, [&](const char* key, const auto& value) {
-    if constexpr (requires { value.has_value(); }) {
-      if (value.has_value())
-        json[key] = *value;
-      else
-        json[key] = nullptr;
-    } else {
-      json[key] = value;
-    }
-  });
-  return json;
-}
-
-void read_value(const Json& json, int64_t& value) {
-  if (!json.is_number_integer()) throw CheckpointError("expected an integer");
-  value = json.get<int64_t>();
-  if (value < 0) throw CheckpointError("expected a value >= 0");
-}
-void read_value(const Json& json, std::string& value) {
-  if (!json.is_string()) throw CheckpointError("expected a string");
-  value = json.get<std::string>();
-}
-void read_value(const Json& json, std::optional<double>& value) {
-  if (json.is_null()) {
-    value.reset();
-  } else if (json.is_number()) {
-    value = json.get<double>();
-  } else {
-    throw CheckpointError("expected a number or null");
-  }
-}
-
-void check_version(const Json& json, const fs::path& path) {
-  if (!json.is_object() || !json.contains("format_version") ||
-      !json["format_version"].is_number_integer()) {
-    throw CheckpointError(fmt::format(
-        "{}: no format_version: this is not a file of a tril checkpoint", path.string()));
-  }
-  if (json["format_version"] != kFormatVersion) {
-    throw CheckpointError(fmt::format("{}: format_version {} is not {}, the one this tril reads",
-                                      path.string(),
-                                      json["format_version"].dump(),
-                                      kFormatVersion));
-  }
+/// Reads a file back from the disk, and compares it with what was to be written: a disk or memory
+/// that errs is found while the weights are still there to be saved elsewhere.
+void read_back(const fs::path& folder, const ManifestFile& file) {
+  const fs::path path = folder / file.name;
+  drop_from_page_cache(path);
+  const std::string found = fingerprint_file(path, FileRole::kCheckpoint);
+  if (found == file.xxh3) return;
+  throw ResourceError(fmt::format(
+      "{}: reads back otherwise than it was written (checksum {}, expected {}): the disk or the "
+      "memory of this machine is faulty. Earlier checkpoints are untouched",
+      path.string(),
+      found,
+      file.xxh3));
 }
 
 /// Renames a finished folder to its final name. One that is there already (the same step, saved
@@ -126,10 +74,6 @@ void put_in_place(const fs::path& temporary, const fs::path& folder) {
   if (replaces) fs::remove_all(old, ignored);
 }
 
-bool is_hex_digest(const std::string& text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 }  // namespace
 
 void save_checkpoint(const fs::path& folder, const CheckpointContent& content) {
@@ -142,22 +86,16 @@ void save_checkpoint(const fs::path& folder, const CheckpointContent& content) {
       throw ResourceError(
           fmt::format("cannot make the folder {}: {}", temporary.string(), error.message()));
     }
-    save_tensors(temporary / kModel, content.parameters);
-    save_tensors(temporary / kOptimizer, content.optimizer);
-    write_text(temporary / kState, dump_json(state_to_json(content.state)) + "\n");
-    write_text(temporary / kConfig, dump_json(content.config) + "\n");
-    write_text(temporary / kTokenizer, dump_json(content.tokenizer) + "\n");
-
-    OrderedJson files = OrderedJson::object();
-    for (const char* name : kKnownFiles) {
-      files[name] = {{"bytes", fs::file_size(temporary / name)},
-                     {"xxh3", fingerprint_file(temporary / name, FileRole::kCheckpoint)}};
-    }
-    OrderedJson manifest;
-    manifest["format_version"] = kFormatVersion;
-    manifest["step"] = content.state.step;
-    manifest["files"] = std::move(files);
-    write_text(temporary / kManifest, dump_json(manifest) + "\n");
+    const std::vector<ManifestFile> files = {
+        write_tensors(temporary, kModelName, content.parameters),
+        write_tensors(temporary, kOptimizerName, content.optimizer),
+        write_text(temporary, kStateName, dump_json(state_to_json(content.state)) + "\n"),
+        write_text(temporary, kConfigName, dump_json(content.config) + "\n"),
+        write_text(temporary, kTokenizerName, dump_json(content.tokenizer) + "\n")};
+    for (const ManifestFile& file : files) read_back(temporary, file);
+    // The manifest comes last: only a folder with one counts as a checkpoint.
+    write_text(
+        temporary, kManifestName, dump_json(manifest_to_json(content.state.step, files)) + "\n");
     fsync_folder(temporary);
 
     put_in_place(temporary, folder);
@@ -170,7 +108,7 @@ void save_checkpoint(const fs::path& folder, const CheckpointContent& content) {
 
 bool Checkpoint::is_complete(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_regular_file(folder / kManifest, ignored);
+  return fs::is_regular_file(folder / kManifestName, ignored);
 }
 
 Checkpoint Checkpoint::open(const fs::path& folder) {
@@ -179,57 +117,37 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
     throw CheckpointError(fmt::format("{}: there is no such checkpoint", folder.string()));
   }
   if (!fs::is_directory(folder, ignored)) {
-    throw CheckpointError(
-        fmt::format("{}: not a checkpoint: expected a folder with {}", folder.string(), kManifest));
+    throw CheckpointError(fmt::format(
+        "{}: not a checkpoint: expected a folder with {}", folder.string(), kManifestName));
   }
   if (!is_complete(folder)) {
-    throw CheckpointError(
-        fmt::format("{}: not a complete checkpoint: {} is not there", folder.string(), kManifest));
+    throw CheckpointError(fmt::format(
+        "{}: not a complete checkpoint: {} is not there", folder.string(), kManifestName));
   }
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
-  const fs::path path = folder / kManifest;
+  const fs::path path = folder / kManifestName;
   const Json manifest = read_json_file(path, FileRole::kCheckpoint, kMaxManifestBytes);
-  check_version(manifest, path);
-  if (!manifest.contains("files") || !manifest["files"].is_object()) {
-    throw CheckpointError(fmt::format("{}: 'files' must be an object", path.string()));
-  }
-  for (const auto& [name, entry] : manifest["files"].items()) {
-    // Only names that tril writes: a manifest from a stranger cannot point outside its folder.
-    if (std::find(kKnownFiles.begin(), kKnownFiles.end(), name) == kKnownFiles.end()) {
-      throw CheckpointError(fmt::format("{}: unknown file '{}'", path.string(), name));
-    }
-    if (!entry.is_object() || !entry.contains("bytes") || !entry["bytes"].is_number_unsigned() ||
-        !entry.contains("xxh3") || !entry["xxh3"].is_string() ||
-        !is_hex_digest(entry["xxh3"].get<std::string>())) {
-      throw CheckpointError(fmt::format(
-          "{}: the entry of '{}' needs bytes and xxh3 (32 hex digits)", path.string(), name));
-    }
-    const File file{name, entry["bytes"].get<uint64_t>(), entry["xxh3"].get<std::string>()};
+  checkpoint.files_ = manifest_from_json(manifest, path);
+  for (const ManifestFile& file : checkpoint.files_) {
     std::error_code error;
-    const auto size = fs::file_size(folder / name, error);
+    const auto size = fs::file_size(folder / file.name, error);
     if (error) {
-      throw CheckpointError(fmt::format("{}: {}", (folder / name).string(), error.message()));
+      throw CheckpointError(fmt::format("{}: {}", (folder / file.name).string(), error.message()));
     }
     if (size != file.bytes) {
       throw CheckpointError(fmt::format("{}: damaged: {} bytes, the manifest says {} ({})",
-                                        (folder / name).string(),
+                                        (folder / file.name).string(),
                                         size,
                                         file.bytes,
                                         size < file.bytes ? "truncated" : "too long"));
-    }
-    checkpoint.files_.push_back(file);
-  }
-  for (const char* name : {kModel, kState, kConfig, kTokenizer}) {
-    if (checkpoint.find(name) == nullptr) {
-      throw CheckpointError(fmt::format("{}: '{}' is not listed", path.string(), name));
     }
   }
   return checkpoint;
 }
 
-const Checkpoint::File* Checkpoint::find(const std::string& name) const {
-  for (const File& file : files_) {
+const ManifestFile* Checkpoint::find(const std::string& name) const {
+  for (const ManifestFile& file : files_) {
     if (file.name == name) return &file;
   }
   return nullptr;
@@ -250,37 +168,24 @@ fs::path Checkpoint::checked(const std::string& name) const {
 }
 
 CheckpointState Checkpoint::state() const {
-  const fs::path path = checked(kState);
-  const Json json = read_json_file(path, FileRole::kCheckpoint, kMaxManifestBytes);
-  check_version(json, path);
-  CheckpointState state;
-  visit_state(state, [&](const char* key, auto& value) {
-    if (!json.contains(key)) {
-      throw CheckpointError(fmt::format("{}: '{}' is missing", path.string(), key));
-    }
-    try {
-      read_value(json[key], value);
-    } catch (const CheckpointError& error) {
-      throw CheckpointError(fmt::format("{}: '{}': {}", path.string(), key, error.what()));
-    }
-  });
-  return state;
+  const fs::path path = checked(kStateName);
+  return state_from_json(read_json_file(path, FileRole::kCheckpoint, kMaxManifestBytes), path);
 }
 
 Json Checkpoint::config() const {
-  return read_json_file(checked(kConfig), FileRole::kCheckpoint);
+  return read_json_file(checked(kConfigName), FileRole::kCheckpoint);
 }
 
 Json Checkpoint::tokenizer() const {
-  return read_json_file(checked(kTokenizer), FileRole::kCheckpoint);
+  return read_json_file(checked(kTokenizerName), FileRole::kCheckpoint);
 }
 
 bool Checkpoint::has_optimizer() const {
-  return find(kOptimizer) != nullptr;
+  return find(kOptimizerName) != nullptr;
 }
 
 void Checkpoint::load_parameters(const std::vector<NamedTensor>& parameters) const {
-  load_tensors(SafetensorsFile::open(checked(kModel)), parameters);
+  load_tensors(SafetensorsFile::open(checked(kModelName)), parameters);
 }
 
 void Checkpoint::load_optimizer(const std::vector<NamedTensor>& optimizer) const {
@@ -289,7 +194,7 @@ void Checkpoint::load_optimizer(const std::vector<NamedTensor>& optimizer) const
         "{}: weights only: there is no optimizer state to resume from. Start a new run instead",
         folder_.string()));
   }
-  load_tensors(SafetensorsFile::open(checked(kOptimizer)), optimizer);
+  load_tensors(SafetensorsFile::open(checked(kOptimizerName)), optimizer);
 }
 
 std::vector<std::string> Checkpoint::verify() const {
@@ -301,13 +206,13 @@ std::vector<std::string> Checkpoint::verify() const {
       faults.emplace_back(error.what());
     }
   };
-  for (const File& file : files_) attempt([&] { checked(file.name); });
+  for (const ManifestFile& file : files_) attempt([&] { checked(file.name); });
   if (!faults.empty()) return faults;
   attempt([&] { state(); });
   attempt([&] { config(); });
   attempt([&] { tokenizer(); });
-  attempt([&] { SafetensorsFile::open(folder_ / kModel); });
-  if (has_optimizer()) attempt([&] { SafetensorsFile::open(folder_ / kOptimizer); });
+  attempt([&] { SafetensorsFile::open(folder_ / kModelName); });
+  if (has_optimizer()) attempt([&] { SafetensorsFile::open(folder_ / kOptimizerName); });
   return faults;
 }
 

@@ -101,6 +101,13 @@ void RunFolder::create_and_lock() {
     throw ConfigError(
         fmt::format("cannot make the run folder {}: {}", root_.string(), error.message()));
   }
+  // A link here, in a folder from a stranger, would have checkpoints written and removed elsewhere.
+  if (fs::is_symlink(checkpoints(), error)) {
+    throw ConfigError(
+        fmt::format("{}: is a link; a run is written inside its own folder only. Replace the link "
+                    "by the folder, or let the whole run folder be one",
+                    checkpoints().string()));
+  }
   std::string owner;
   lock_ = FileLock::try_acquire(root_ / "lock", &owner);
   if (!lock_) {
@@ -116,10 +123,10 @@ void RunFolder::remove_leftovers() const {
   std::error_code error;
   for (fs::directory_iterator it(checkpoints(), error), end; !error && it != end;
        it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    const bool unfinished = step_of(name) && !Checkpoint::is_complete(it->path());
+    // A step_ folder without manifest is no left-over (a save gets its name when it is complete)
+    // but damaged or half copied: it is ignored, not removed.
     std::error_code ignored;
-    if (is_temporary_name(it->path()) || unfinished) fs::remove_all(it->path(), ignored);
+    if (is_temporary_name(it->path())) fs::remove_all(it->path(), ignored);
   }
 }
 
@@ -149,10 +156,49 @@ void RunFolder::prune(int64_t keep_last, std::optional<int64_t> best_step) const
   }
 }
 
-void RunFolder::remove_after(int64_t step) const {
-  for (const auto& entry : list()) {
-    if (entry.step > step) remove_checkpoint(entry.folder);
+void RunFolder::require_none_after(int64_t step) const {
+  const auto newest = latest();
+  if (!newest || newest->step <= step) return;
+  throw ConfigError(fmt::format(
+      "{}: holds a checkpoint of step {}, which a run that goes on from step {} would contradict. "
+      "Go on from the latest, or write to another folder (--run-dir)",
+      root_.string(),
+      newest->step,
+      step));
+}
+
+std::optional<CheckpointEntry> RunFolder::newest_intact(
+    const std::function<void(const CheckpointEntry&, const std::string& fault)>& on_damaged) const {
+  const auto entries = list();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    std::string fault;
+    try {
+      const auto faults = Checkpoint::open(entry->folder).verify();
+      if (faults.empty()) return *entry;
+      fault = faults.front();
+    } catch (const CheckpointError& error) {
+      fault = error.what();
+    }
+    on_damaged(*entry, fault);
   }
+  return std::nullopt;
+}
+
+fs::path RunFolder::set_aside(const CheckpointEntry& damaged) const {
+  std::error_code error;
+  fs::path place;
+  for (int i = 0; i == 0 || fs::exists(place, error); ++i) {
+    place = checkpoints() / fmt::format("damaged_{}{}",
+                                        damaged.folder.filename().string(),
+                                        i == 0 ? "" : fmt::format("_{}", i));
+  }
+  fs::rename(damaged.folder, place, error);
+  if (error) {
+    throw ResourceError(fmt::format(
+        "cannot rename {} to {}: {}", damaged.folder.string(), place.string(), error.message()));
+  }
+  fsync_folder(checkpoints());
+  return place;
 }
 
 Checkpoint open_run_argument(const fs::path& run, const std::string& choice) {

@@ -53,7 +53,8 @@ std::string shape_text(at::IntArrayRef shape) {
 
 }  // namespace
 
-void save_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
+WrittenFile save_tensors(const std::filesystem::path& path,
+                         const std::vector<NamedTensor>& tensors) {
   std::vector<torch::Tensor> on_cpu;  // keeps the copies alive while they are written
   std::vector<TensorToWrite> entries;
   for (const auto& [name, tensor] : tensors) {
@@ -64,7 +65,7 @@ void save_tensors(const std::filesystem::path& path, const std::vector<NamedTens
                        t.sizes().vec(),
                        {static_cast<const std::byte*>(t.const_data_ptr()), n_bytes}});
   }
-  write_safetensors(path, std::move(entries));
+  return write_safetensors(path, std::move(entries));
 }
 
 std::vector<std::string> compare_tensors(const SafetensorsFile& file,

@@ -4,7 +4,9 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <torch/cuda.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -118,6 +120,15 @@ int64_t available_memory_bytes() {
   // A cgroup's use counts file caches too, which give way; so only its limit is compared.
   if (const auto limit = number_in_file("/sys/fs/cgroup/memory.max")) {
     available = available > 0 ? std::min(available, *limit) : *limit;
+  }
+  // ulimit -v, less what the program itself has mapped already.
+  rlimit space{};
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
+    int64_t mapped_pages = 0;
+    std::ifstream("/proc/self/statm") >> mapped_pages;
+    const int64_t left =
+        static_cast<int64_t>(space.rlim_cur) - mapped_pages * static_cast<int64_t>(getpagesize());
+    available = std::max<int64_t>(1, std::min(available, left));
   }
   return available;
 }

@@ -22,8 +22,8 @@ int64_t set_threads(int64_t threads);
 /// OMP_NUM_THREADS when set, else the CPUs this process may use (affinity and cgroup quota).
 int64_t default_threads();
 
-/// Bytes of memory that can still be had: the lower of the system's available memory and what a
-/// cgroup leaves; 0 when unknown.
+/// Bytes of memory that can still be had: the lowest of the system's available memory, what a
+/// cgroup leaves and what `ulimit -v` leaves; 0 when unknown.
 int64_t available_memory_bytes();
 
 }  // namespace tril::cli

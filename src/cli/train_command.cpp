@@ -1,6 +1,7 @@
 // tril train: from a config to a trained model.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -44,19 +45,52 @@ struct ResumePoint {
   Checkpoint checkpoint;
   CheckpointState state;
   RunConfig config;
+  std::vector<CheckpointEntry> damaged;   ///< newer ones, passed over by --resume=auto
+  std::optional<CheckpointEntry> latest;  ///< the folder's newest when this was decided
 };
 
 RunFolder run_folder_of(const TrainArguments& args, const std::optional<RunConfig>& config) {
   return RunFolder(fs::absolute(args.run_dir.empty() ? config->run_dir : args.run_dir));
 }
 
+/// --resume=auto: the newest checkpoint that is whole. A job that is queued again and again must
+/// not stand still because a disk has damaged the last one; what is damaged is kept aside.
+std::optional<fs::path> newest_for_auto(const RunFolder& folder,
+                                        std::vector<CheckpointEntry>& damaged) {
+  const auto entry =
+      folder.newest_intact([&](const CheckpointEntry& found, const std::string& fault) {
+        spdlog::warn("{}", fault);
+        damaged.push_back(found);
+      });
+  if (entry) return entry->folder;
+  if (damaged.empty()) return std::nullopt;
+  throw CheckpointError(
+      fmt::format("{}: all {} checkpoints are damaged; see tril checkpoint verify. To begin anew, "
+                  "choose another "
+                  "--run-dir or give --overwrite",
+                  folder.root().string(),
+                  damaged.size()));
+}
+
+/// Every file at once, so that a damaged one is named before anything is computed.
+void require_whole(const Checkpoint& checkpoint) {
+  const auto faults = checkpoint.verify();
+  if (faults.empty()) return;
+  throw CheckpointError(
+      fmt::format("{}. --resume=auto goes on from the newest checkpoint that is whole",
+                  fmt::join(faults, "\n")));
+}
+
 std::optional<ResumePoint> find_resume_point(const TrainArguments& args, const RunFolder& folder) {
   if (args.resume.empty()) return std::nullopt;
   const auto latest = folder.latest();
   std::optional<fs::path> path;
-  if (args.resume == "auto" || args.resume == "latest") {
+  std::vector<CheckpointEntry> damaged;
+  if (args.resume == "auto") {
+    path = newest_for_auto(folder, damaged);
+    if (!path) return std::nullopt;
+  } else if (args.resume == "latest") {
     if (latest) path = latest->folder;
-    if (!path && args.resume == "auto") return std::nullopt;
     if (!path) {
       throw CheckpointError(fmt::format(
           "--resume: {} holds no complete checkpoint. --resume=auto starts a new run there",
@@ -78,9 +112,28 @@ std::optional<ResumePoint> find_resume_point(const TrainArguments& args, const R
     }
   }
   Checkpoint checkpoint = Checkpoint::open(*path);
+  if (args.resume == "latest") require_whole(checkpoint);
   RunConfig config = stored_config(checkpoint);
   CheckpointState state = checkpoint.state();
-  return ResumePoint{std::move(checkpoint), std::move(state), std::move(config)};
+  return ResumePoint{
+      std::move(checkpoint), std::move(state), std::move(config), std::move(damaged), latest};
+}
+
+/// Once the lock is held: is the folder still what the decision to start or to go on was made for?
+/// Between the two another process may have trained there, and ended.
+void require_unchanged(const RunFolder& folder,
+                       const std::optional<ResumePoint>& point,
+                       const TrainArguments& args) {
+  const auto latest = folder.latest();
+  const auto before = point ? point->latest : std::nullopt;
+  const bool same =
+      latest.has_value() == before.has_value() && (!latest || latest->step == before->step);
+  if (same || args.overwrite) return;
+  throw ConfigError(
+      fmt::format("{}: another process has written to this run just now (its newest checkpoint is "
+                  "of step {}). Try again",
+                  folder.root().string(),
+                  latest ? latest->step : 0));
 }
 
 /// Refuses to write into a folder that holds a run, unless told to.
@@ -382,6 +435,12 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   require_memory(estimate, choices.device);
 
   folder.create_and_lock();
+  require_unchanged(folder, point, args);
+  if (point) {
+    for (const CheckpointEntry& entry : point->damaged) {
+      spdlog::warn("kept aside: {}", folder.set_aside(entry).string());
+    }
+  }
   if (args.overwrite) folder.remove_run_files();
   folder.remove_leftovers();
   add_log_file(folder.log_path());

@@ -23,18 +23,18 @@ std::string lines_up_to(const std::string& text, int64_t last_step) {
   return kept;
 }
 
+void cut_back(const std::filesystem::path& path, int64_t last_step) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return;
+  const std::string text = read_file(path, FileRole::kCheckpoint);
+  const std::string kept = lines_up_to(text, last_step);
+  if (kept != text) write_file_atomically(path, kept);
+}
+
 }  // namespace
 
 MetricsWriter::MetricsWriter(std::filesystem::path path, int64_t last_step)
-    : path_(std::move(path)) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path_, ignored)) {
-    const std::string text = read_file(path_, FileRole::kCheckpoint);
-    const std::string kept = lines_up_to(text, last_step);
-    if (kept != text) write_file_atomically(path_, kept);
-  }
-  file_.open(path_, std::ios::app);
-}
+    : file_((cut_back(path, last_step), path)) {}
 
 void MetricsWriter::write(const StepMetrics& m) {
   OrderedJson json;
@@ -61,11 +61,11 @@ void MetricsWriter::write(const EvalMetrics& m) {
 }
 
 void MetricsWriter::write_line(const OrderedJson& json) {
-  file_ << dump_json(json, /*indent=*/-1) << '\n' << std::flush;
-  if (!file_ && !failed_) {
-    failed_ = true;
-    spdlog::warn("{}: cannot be written; training goes on without it", path_.string());
-  }
+  if (file_.write(dump_json(json, /*indent=*/-1) + '\n') || reported_) return;
+  reported_ = true;
+  spdlog::warn("{}: cannot be written: {}. Training goes on; lines are missing there",
+               file_.path().string(),
+               file_.error());
 }
 
 }  // namespace tril

@@ -49,6 +49,7 @@ Trainer::Trainer(const RunConfig& config,
                 .total_steps = total_steps_,
                 .decay_steps = config.schedule.resolved_decay_steps(total_steps_),
                 .min_factor = config.schedule.min_factor(config.optimizer.learning_rate)},
+      guard_(config.train, choices.device),
       progress_(total_steps_) {
   model_->set_activation_checkpointing(config.train.activation_checkpointing);
   state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
@@ -56,23 +57,24 @@ Trainer::Trainer(const RunConfig& config,
   state_.threads = choices.threads;
   state_.train_fingerprint = data.train_fingerprint;
   state_.validation_fingerprint = data.validation_fingerprint;
-  first_bad_step_ =
-      torch::zeros({}, torch::TensorOptions().dtype(torch::kInt64).device(choices.device));
 }
 
 void Trainer::start() {
+  folder_.require_none_after(0);
   initialize(model_, config_.seed);
   metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), /*last_step=*/0);
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
   const CheckpointState stored = checkpoint.state();
+  folder_.require_none_after(stored.step);
   checkpoint.load_parameters(unique_parameters(*model_));
   checkpoint.load_optimizer(optimizer_.state());
   const CheckpointState resolved = std::exchange(state_, stored);
   state_.threads = resolved.threads;
   state_.attention = resolved.attention;
   state_.precision = resolved.precision;
+  guard_.restore(state_);
   saved_ = {state_.step, state_.evaluated_step};
   metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), state_.step);
 }
@@ -87,6 +89,10 @@ TrainOutcome Trainer::run() {
   }
   while (state_.step < total_steps_) {
     train_step();
+    if (config_.train.on_spike == OnSpike::kRewind && guard_.fatal_step() != 0) {
+      rewind();
+      continue;
+    }
     if (is_due(config_.train.log_interval)) log_step();
     if (evaluation_is_due()) evaluate_now();
     if (config_.train.sample_interval > 0 && is_due(config_.train.sample_interval)) sample_now();
@@ -126,13 +132,10 @@ void Trainer::train_step() {
   }
 
   GradientNorm gradient = gradient_norm(optimizer_.gradients(), config_.optimizer.grad_clip);
-  gradient.found_inf =
-      torch::maximum(gradient.found_inf, loss.isfinite().logical_not().to(torch::kFloat32));
+  gradient.found_inf = guard_.observe(loss, gradient.found_inf, step);
   const double factor = schedule_factor(schedule_, step);
   optimizer_.step(factor, gradient);
 
-  const torch::Tensor is_first_bad = gradient.found_inf.gt(0).logical_and(first_bad_step_.eq(0));
-  first_bad_step_.masked_fill_(is_first_bad, step);
   last_loss_ = loss;
   last_grad_norm_ = gradient.norm;
   last_learning_rate_ = factor * config_.optimizer.learning_rate;
@@ -167,6 +170,12 @@ bool Trainer::save_is_due() const {
 
 void Trainer::log_step() {
   require_finite();  // waits for the device: everything before is included in the time
+  if (const int64_t n = guard_.take_bad_steps(); n > 0) {
+    progress_.clear();
+    spdlog::warn("step {}: {} bad steps since the last line were left out (train.on_spike skip)",
+                 state_.step,
+                 n);
+  }
   const auto now = Clock::now();
   const double busy_seconds = seconds(now - last_log_ - paused_);
   const int64_t tokens_per_step = state_.tokens_seen / state_.step;
@@ -250,14 +259,47 @@ void Trainer::sample_now() {
 }
 
 void Trainer::require_finite() {
-  const auto step = first_bad_step_.item<int64_t>();
+  const int64_t step = guard_.fatal_step();
   if (step == 0) return;
   progress_.clear();
-  throw DivergedError(
-      fmt::format("step {}: the loss or the gradient is not finite. The last checkpoint is "
-                  "untouched. Try a lower "
-                  "optimizer.learning_rate, more schedule.warmup_steps or optimizer.grad_clip",
-                  step));
+  const std::string what =
+      config_.train.on_spike == OnSpike::kSkip
+          ? fmt::format("step {}: more than {} bad steps in a row", step, SpikeGuard::kMostInARow)
+      : config_.train.spike_z_score > 0
+          ? fmt::format("step {}: the loss or the gradient is not finite, or the loss is a spike",
+                        step)
+          : fmt::format("step {}: the loss or the gradient is not finite", step);
+  throw DivergedError(what +
+                      ". The last checkpoint is untouched. Try a lower optimizer.learning_rate, "
+                      "more schedule.warmup_steps or optimizer.grad_clip, or go on from it with "
+                      "--set train.on_spike=skip or rewind");
+}
+
+void Trainer::rewind() {
+  constexpr int64_t kMostRewinds = 10;
+  const int64_t bad_step = state_.step;
+  const int64_t next_window = state_.windows_seen;
+  const auto newest = folder_.latest();
+  if (!newest) {
+    throw DivergedError(fmt::format(
+        "step {}: bad, and there is no checkpoint to go back to (train.on_spike rewind). Try a "
+        "lower optimizer.learning_rate, or a smaller checkpoint.interval",
+        bad_step));
+  }
+  if (++rewinds_ > kMostRewinds) {
+    throw DivergedError(fmt::format(
+        "step {}: bad again after {} rewinds. The last checkpoint is untouched. Try a lower "
+        "optimizer.learning_rate",
+        bad_step,
+        kMostRewinds));
+  }
+  resume(Checkpoint::open(newest->folder));
+  state_.windows_seen = next_window;
+  logged_step_ = state_.step;
+  progress_.clear();
+  spdlog::warn("step {}: not finite or a spike; back to step {}, and on with other windows",
+               bad_step,
+               state_.step);
 }
 
 /// A last update can ruin the weights although its gradient was finite (a huge learning rate): such
@@ -281,6 +323,7 @@ void Trainer::save() {
   if (saved_ != current) {
     require_finite_weights();
     progress_.activity("saving");
+    guard_.store(state_);
     save_checkpoint(path,
                     {.parameters = unique_parameters(*model_),
                      .optimizer = optimizer_.state(),
@@ -291,8 +334,6 @@ void Trainer::save() {
     spdlog::debug("saved {}", path.string());
     saved_ = current;
   }
-  // Resumed from an earlier step: later checkpoints belong to a course that this run has left.
-  folder_.remove_after(state_.step);
   const bool has_best = config_.checkpoint.keep_best && state_.best_step > 0;
   folder_.prune(config_.checkpoint.keep_last,
                 has_best ? std::optional(state_.best_step) : std::nullopt);

@@ -398,9 +398,11 @@ TEST_CASE("a wrong state file with a right checksum is still refused", "[checkpo
              ContainsSubstring("'step': expected an integer"));
   CHECK_THAT(message_with([](Json& s) { s["step"] = 1.5; }),
              ContainsSubstring("'step': expected an integer"));
-  for (const Json& step : {Json(-1), Json(std::numeric_limits<uint64_t>::max())}) {
+  CHECK_THAT(message_with([&](Json& s) { s["step"] = -1; }),
+             ContainsSubstring("'step': expected a value >= 0"));
+  for (const uint64_t step : {(uint64_t{1} << 62) + 1, std::numeric_limits<uint64_t>::max()}) {
     CHECK_THAT(message_with([&](Json& s) { s["step"] = step; }),
-               ContainsSubstring("'step': expected a value >= 0"));
+               ContainsSubstring("'step': expected a value of at most 2^62"));
   }
   CHECK_THAT(message_with([](Json& s) { s["precision"] = nullptr; }),
              ContainsSubstring("'precision': expected a string"));

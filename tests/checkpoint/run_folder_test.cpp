@@ -76,7 +76,10 @@ TEST_CASE("left-overs of broken saves are ignored, then removed", "[checkpoint]"
 
   CHECK(steps(run) == Steps{10});
   run.remove_leftovers();
-  for (const auto& folder : {unfinished, temporary, killed}) CHECK_FALSE(fs::exists(folder));
+  for (const auto& folder : {temporary, killed}) CHECK_FALSE(fs::exists(folder));
+  // No save leaves a step_ folder without manifest: it is damaged or half copied, and not ours to
+  // remove.
+  CHECK(read_text(unfinished / "model.safetensors") == "half");
   CHECK(fs::exists(run.checkpoints() / "step_notes.txt"));
   CHECK(fs::exists(run.checkpoints() / "README"));
   CHECK(steps(run) == Steps{10});
@@ -138,11 +141,89 @@ TEST_CASE("pruning keeps the newest and the best", "[checkpoint]") {
   run.prune(5, std::nullopt);
   run.prune(100, std::nullopt);
   CHECK(steps(run) == Steps{10, 20, 30, 40, 50});
-  run.remove_after(30);
+  CHECK(count_entries(run.checkpoints()) == 5 * 7);  // nothing else is left behind
+}
+
+TEST_CASE("nothing is written before checkpoints of later steps", "[checkpoint]") {
+  const TempDir dir;
+  const RunFolder run(dir / "run");
+  CHECK_NOTHROW(run.require_none_after(0));
+  for (const int64_t step : {10, 20}) save_step(run, step);
+  CHECK_NOTHROW(run.require_none_after(20));
+  CHECK_NOTHROW(run.require_none_after(21));
+  CHECK_THROWS_AS(run.require_none_after(10), ConfigError);
+  const auto message = message_of([&] { run.require_none_after(10); });
+  CHECK_THAT(message,
+             ContainsSubstring("a checkpoint of step 20") && ContainsSubstring("from step 10") &&
+                 ContainsSubstring((dir / "run").string()));
+  CHECK(steps(run) == Steps{10, 20});
+}
+
+TEST_CASE("the newest whole checkpoint is found, and damaged ones are kept aside", "[checkpoint]") {
+  const TempDir dir;
+  RunFolder run(dir / "run");
+  run.create_and_lock();
+  Steps told;
+  std::vector<std::string> faults;
+  const auto newest = [&] {
+    told.clear();
+    faults.clear();
+    const auto found = run.newest_intact([&](const CheckpointEntry& entry, const std::string& why) {
+      told.push_back(entry.step);
+      faults.push_back(why);
+    });
+    return found ? found->step : -1;
+  };
+  CHECK(newest() == -1);
+  for (const int64_t step : {10, 20, 30, 40}) save_step(run, step);
+  CHECK(newest() == 40);
+  CHECK(told.empty());
+
+  const fs::path state = run.checkpoint_folder(40) / "state.json";
+  std::string bytes = read_text(state);
+  bytes[bytes.find("40")] = '5';  // the size is right, the checksum is not
+  write_text(state, bytes);
+  write_text(run.checkpoint_folder(30) / "manifest.json", "{");
+  CHECK(newest() == 20);
+  CHECK(told == Steps{40, 30});
+  CHECK_THAT(faults.at(0), ContainsSubstring("state.json") && ContainsSubstring("checksum"));
+  CHECK_THAT(faults.at(1), ContainsSubstring("manifest.json"));
+
+  const CheckpointEntry damaged = run.latest().value();
+  CHECK(run.set_aside(damaged).filename() == "damaged_step_00000040");
+  CHECK(read_text(run.checkpoints() / "damaged_step_00000040" / "state.json") == bytes);
   CHECK(steps(run) == Steps{10, 20, 30});
-  run.remove_after(30);
-  CHECK(steps(run) == Steps{10, 20, 30});
-  CHECK(count_entries(run.checkpoints()) == 3 * 7);  // nothing else is left behind
+  save_step(run, 40);
+  CHECK(run.set_aside(run.latest().value()).filename() == "damaged_step_00000040_1");
+  run.remove_leftovers();
+  CHECK(fs::exists(run.checkpoints() / "damaged_step_00000040"));
+}
+
+TEST_CASE("links in a stranger's run folder lead nowhere", "[checkpoint]") {
+  const TempDir dir;
+  fs::create_directories(dir / "elsewhere");
+  write_text(dir / "precious.txt", "mine");
+  SECTION("checkpoints") {
+    fs::create_directory(dir / "run");
+    fs::create_directory_symlink(dir / "elsewhere", dir / "run" / "checkpoints");
+    RunFolder run(dir / "run");
+    CHECK_THAT(message_of([&] { run.create_and_lock(); }),
+               ContainsSubstring("checkpoints") && ContainsSubstring("is a link"));
+    CHECK(fs::is_empty(dir / "elsewhere"));
+  }
+  SECTION("lock") {
+    fs::create_directory(dir / "run");
+    fs::create_symlink(dir / "precious.txt", dir / "run" / "lock");
+    RunFolder run(dir / "run");
+    CHECK_THAT(message_of([&] { run.create_and_lock(); }),
+               ContainsSubstring("lock") && ContainsSubstring("is a link"));
+  }
+  SECTION("the run folder itself may be one") {
+    fs::create_directory_symlink(dir / "elsewhere", dir / "run");
+    RunFolder run(dir / "run");
+    CHECK_NOTHROW(run.create_and_lock());
+  }
+  CHECK(read_text(dir / "precious.txt") == "mine");
 }
 
 TEST_CASE("a run that is being written is refused, naming who writes it", "[checkpoint]") {

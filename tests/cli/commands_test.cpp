@@ -60,6 +60,7 @@ TEST_CASE("every command explains itself and gives examples", "[cli]") {
                            "evaluate",
                            "prepare",
                            "tokenizer",
+                           "inspect",
                            "checkpoint",
                            "config",
                            "corpus",
@@ -413,6 +414,61 @@ TEST_CASE("a run that diverges ends with exit code 5 and names the step", "[cli]
   refused(workspace.tril("train --run-dir sound --resume --set train.steps=12"), 5);
   CHECK(names_in(workspace / "sound/checkpoints") ==
         std::vector<std::string>{"step_00000005", "step_00000010"});
+}
+
+TEST_CASE("a run that diverged goes on when it may leave bad steps out", "[cli]") {
+  const Workspace workspace;
+  // 21 bad steps in a row are too many for skip; a rewind needs a checkpoint.
+  const std::string train =
+      "train --config tiny.json --set optimizer.learning_rate=1e30 --set optimizer.grad_clip=0 "
+      "--set train.steps=40 --set checkpoint.interval=0 --run-dir ";
+  CHECK_THAT(refused(workspace.tril(train + "stop"), 5), ContainsSubstring("train.on_spike=skip"));
+  CHECK_THAT(refused(workspace.tril(train + "skip --set train.on_spike=skip"), 5),
+             ContainsSubstring("more than 20 bad steps in a row"));
+  CHECK_THAT(refused(workspace.tril(train + "rewind --set train.on_spike=rewind"), 5),
+             ContainsSubstring("no checkpoint to go back to"));
+
+  // A rule so strict that many a loss of this text is a spike: left out, said, and no error.
+  const std::string strict =
+      "train --config tiny.json --set train.steps=150 --set train.spike_z_score=1.5 --run-dir ";
+  CHECK_THAT(refused(workspace.tril(strict + "strict"), 5),
+             ContainsSubstring("the loss is a spike"));
+  CHECK(workspace.tril("checkpoint verify strict").exit_code == 0);
+  const auto skipped =
+      workspace.require("train --run-dir strict --resume --set train.on_spike=skip");
+  CHECK_THAT(skipped.err,
+             ContainsSubstring("changed since the checkpoint: train.on_spike") &&
+                 ContainsSubstring("were left out"));
+}
+
+TEST_CASE("inspect check passes a sound model with numbers, and fails a broken one", "[cli]") {
+  const Workspace workspace;
+  workspace.require("train --config tiny.json --run-dir run");
+  const auto text = workspace.require("inspect check run --threads 1");
+  for (const char* name : {"causal", "triangle", "rows", "scale", "same input", "fused"}) {
+    CHECK_THAT(text.out, ContainsSubstring(std::string("pass  ") + name));
+  }
+  CHECK_THAT(text.out, ContainsSubstring("skip  floor"));  // this text has no known floor
+  const auto json = workspace.json("inspect check run --json --checkpoint 5 --threads 1");
+  CHECK(json.at("pass") == true);
+  CHECK(json.at("step") == 5);
+  CHECK(json.at("checks").size() == 13);
+  for (const auto& line : json.at("checks")) {
+    INFO(line.dump());
+    CHECK((line.at("result") == "pass" || line.at("name") == "floor"));
+    CHECK(line.at("value").is_number() == (line.at("result") == "pass"));
+  }
+  // Without the run's text it works on random tokens.
+  fs::remove(workspace / "text.txt");
+  const auto without = workspace.require("inspect check run --threads 1");
+  CHECK_THAT(without.err, ContainsSubstring("without the run's data"));
+
+  overwrite_weights(checkpoint_folder(workspace / "run", 10), NAN, Which::kFirst);
+  const auto broken = workspace.tril("inspect check run --threads 1");
+  CHECK(broken.exit_code == 4);
+  CHECK_THAT(broken.out, ContainsSubstring("FAIL  finite") && ContainsSubstring("pass  width"));
+  CHECK_THAT(broken.err, ContainsSubstring("checks failed"));
+  workspace.require("inspect check run --checkpoint 5 --threads 1");
 }
 
 TEST_CASE("a lack of disk space is exit code 6 and leaves no half files", "[cli]") {

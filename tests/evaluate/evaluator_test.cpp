@@ -25,16 +25,24 @@ CharTokenizer ascii_tokenizer(int64_t n) {
   return CharTokenizer(std::move(characters));
 }
 
-/// A token file of these ids.
+/// Token files, by default of a vocabulary of 32 characters as the tiny model has it.
 class TokensTest {
  public:
-  TokenFile write(const std::vector<int32_t>& ids, const Tokenizer& tokenizer) const {
-    TokenFileWriter writer(dir / "t.tokens", tokenizer.vocab_size(), tokenizer.fingerprint());
+  TokenFile write(const std::vector<int32_t>& ids) const { return write(ids, tokenizer); }
+  TokenFile write(const std::vector<int32_t>& ids, const Tokenizer& by) const {
+    TokenFileWriter writer(dir / "t.tokens", by.vocab_size(), by.fingerprint());
     writer.append(ids);
     writer.finish();
     return TokenFile::open(dir / "t.tokens");
   }
+  /// The tiny model with windows of four tokens.
+  static GPT four_token_model() {
+    ModelConfig config = tiny_config();
+    config.context_length = 4;
+    return tiny_model(config);
+  }
   TempDir dir;
+  CharTokenizer tokenizer = ascii_tokenizer(32);
 };
 
 std::vector<int32_t> some_ids(int64_t n, int64_t vocab_size) {
@@ -72,15 +80,11 @@ std::string message_of(const Action& action) {
 
 }  // namespace
 
-TEST_CASE("ten tokens give nine predictions at every batch size", "[evaluate]") {
-  const TokensTest test;
-  ModelConfig config = tiny_config();
-  config.context_length = 4;
-  GPT model = tiny_model(config);
+TEST_CASE_METHOD(TokensTest, "ten tokens give nine predictions at every batch size", "[evaluate]") {
+  GPT model = four_token_model();
   model->eval();
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
   const auto ids = some_ids(10, 32);
-  const TokenFile tokens = test.write(ids, tokenizer);
+  const TokenFile tokens = write(ids);
   // Windows of stride 4: predictions of tokens 1-4, 5-8, and 9 alone.
   const double by_hand =
       window_nats(model, ids, 0, 4) + window_nats(model, ids, 4, 4) + window_nats(model, ids, 8, 1);
@@ -97,16 +101,14 @@ TEST_CASE("ten tokens give nine predictions at every batch size", "[evaluate]") 
   }
 }
 
-TEST_CASE("every count of tokens has each but the first scored once", "[evaluate]") {
-  const TokensTest test;
-  ModelConfig config = tiny_config();
-  config.context_length = 4;
-  GPT model = tiny_model(config);
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
+TEST_CASE_METHOD(TokensTest,
+                 "every count of tokens has each but the first scored once",
+                 "[evaluate]") {
+  GPT model = four_token_model();
   for (int64_t n = 2; n <= 14; ++n) {
     CAPTURE(n);
     const auto ids = some_ids(n, 32);
-    const TokenFile tokens = test.write(ids, tokenizer);
+    const TokenFile tokens = write(ids);
     double by_hand = 0;
     for (int64_t begin = 0; begin < n - 1; begin += 4) {
       by_hand += window_nats(model, ids, begin, std::min<int64_t>(4, n - 1 - begin));
@@ -118,10 +120,11 @@ TEST_CASE("every count of tokens has each but the first scored once", "[evaluate
   }
 }
 
-TEST_CASE("a model of zeros has the perplexity of its vocabulary, padded or not", "[evaluate]") {
-  const TokensTest test;
-  const CharTokenizer tokenizer = ascii_tokenizer(65);
-  const TokenFile tokens = test.write(some_ids(1000, 65), tokenizer);
+TEST_CASE_METHOD(TokensTest,
+                 "a model of zeros has the perplexity of its vocabulary, padded or not",
+                 "[evaluate]") {
+  const CharTokenizer other = ascii_tokenizer(65);
+  const TokenFile tokens = write(some_ids(1000, 65), other);
   for (const int64_t multiple : {1, 128}) {
     CAPTURE(multiple);
     ModelConfig config = tiny_config();
@@ -133,21 +136,19 @@ TEST_CASE("a model of zeros has the perplexity of its vocabulary, padded or not"
       const torch::NoGradGuard no_grad;
       for (auto& parameter : model->parameters()) parameter.zero_();
     }
-    const auto result = evaluate(model, tokens, tokenizer, {}).value();
+    const auto result = evaluate(model, tokens, other, {}).value();
     CHECK(result.tokens == 999);
     CHECK(result.perplexity() == Approx(65.0).epsilon(1e-6));
-    CHECK(evaluated_nats(model, tokens, tokenizer) == result.nats);  // twice the same
+    CHECK(evaluated_nats(model, tokens, other) == result.nats);  // twice the same
   }
 }
 
-TEST_CASE("a share of the windows is evenly spaced and always the same", "[evaluate]") {
-  const TokensTest test;
-  ModelConfig config = tiny_config();
-  config.context_length = 4;
-  GPT model = tiny_model(config);
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
+TEST_CASE_METHOD(TokensTest,
+                 "a share of the windows is evenly spaced and always the same",
+                 "[evaluate]") {
+  GPT model = four_token_model();
   const auto ids = some_ids(42, 32);  // 41 predictions: ten windows of 4 and one of 1
-  const TokenFile tokens = test.write(ids, tokenizer);
+  const TokenFile tokens = write(ids);
 
   const auto some = evaluate(model, tokens, tokenizer, {.max_tokens = 12}).value();
   CHECK(some.tokens == 12);
@@ -165,13 +166,11 @@ TEST_CASE("a share of the windows is evenly spaced and always the same", "[evalu
   CHECK(least.nats == Approx(window_nats(model, ids, 0, 4)).epsilon(1e-6));
 }
 
-TEST_CASE("asking for as many tokens as there are, or more, scores all once", "[evaluate]") {
-  const TokensTest test;
-  ModelConfig config = tiny_config();
-  config.context_length = 4;
-  GPT model = tiny_model(config);
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
-  const TokenFile tokens = test.write(some_ids(10, 32), tokenizer);
+TEST_CASE_METHOD(TokensTest,
+                 "asking for as many tokens as there are, or more, scores all once",
+                 "[evaluate]") {
+  GPT model = four_token_model();
+  const TokenFile tokens = write(some_ids(10, 32));
   const double all = evaluated_nats(model, tokens, tokenizer);
   for (const int64_t max_tokens : {9, 10, 11, 12, 13, 10'000}) {
     CAPTURE(max_tokens);
@@ -183,28 +182,29 @@ TEST_CASE("asking for as many tokens as there are, or more, scores all once", "[
   CHECK(evaluate(model, tokens, tokenizer, {.max_tokens = 8}).value().tokens == 8);
 }
 
-TEST_CASE("bits per byte count the bytes of the scored characters", "[evaluate]") {
-  const TokensTest test;
-  const CharTokenizer tokenizer = CharTokenizer::from_text("aé日🤗");  // 1, 2, 3 and 4 bytes
+TEST_CASE_METHOD(TokensTest,
+                 "bits per byte count the bytes of the scored characters",
+                 "[evaluate]") {
+  const CharTokenizer other = CharTokenizer::from_text("aé日🤗");  // 1, 2, 3 and 4 bytes
   ModelConfig config = tiny_config();
   config.vocab_size = 4;
   GPT model = tiny_model(config);
   // Scored: é 日 🤗 a 日, 2 + 3 + 4 + 1 + 3 bytes; the first 日 is not.
-  const TokenFile tokens = test.write(tokenizer.encode("日é日🤗a日"), tokenizer);
-  const auto result = evaluate(model, tokens, tokenizer, {}).value();
+  const TokenFile tokens = write(other.encode("日é日🤗a日"), other);
+  const auto result = evaluate(model, tokens, other, {}).value();
   CHECK(result.tokens == 5);
   CHECK(result.bytes == 13);
   CHECK(result.bits_per_byte() == Approx(result.nats / (13 * std::log(2.0))));
 }
 
-TEST_CASE("dropout is off in an evaluation and training mode comes back", "[evaluate]") {
-  const TokensTest test;
+TEST_CASE_METHOD(TokensTest,
+                 "dropout is off in an evaluation and training mode comes back",
+                 "[evaluate]") {
   ModelConfig config = tiny_config();
   GPT plain = tiny_model(config);
   config.dropout = 0.5;
   GPT model = tiny_model(config);
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
-  const TokenFile tokens = test.write(some_ids(50, 32), tokenizer);
+  const TokenFile tokens = write(some_ids(50, 32));
   for (const bool training : {true, false}) {
     model->train(training);
     CHECK(evaluated_nats(model, tokens, tokenizer) == evaluated_nats(plain, tokens, tokenizer));
@@ -217,13 +217,13 @@ TEST_CASE("dropout is off in an evaluation and training mode comes back", "[eval
   CHECK(model->is_training());
 }
 
-TEST_CASE("an evaluation leaves the random generator and the gradients alone", "[evaluate]") {
-  const TokensTest test;
+TEST_CASE_METHOD(TokensTest,
+                 "an evaluation leaves the random generator and the gradients alone",
+                 "[evaluate]") {
   ModelConfig config = tiny_config();
   config.dropout = 0.5;
   GPT model = tiny_model(config);
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
-  const TokenFile tokens = test.write(some_ids(50, 32), tokenizer);
+  const TokenFile tokens = write(some_ids(50, 32));
   torch::manual_seed(3);
   const auto expected = torch::rand({4});
   torch::manual_seed(3);
@@ -232,12 +232,10 @@ TEST_CASE("an evaluation leaves the random generator and the gradients alone", "
   CHECK_FALSE(model->token_embedding->weight.grad().defined());
 }
 
-TEST_CASE("an evaluation can be stopped between batches", "[evaluate]") {
-  const TokensTest test;
+TEST_CASE_METHOD(TokensTest, "an evaluation can be stopped between batches", "[evaluate]") {
   GPT model = tiny_model(tiny_config());
   model->train();
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
-  const TokenFile tokens = test.write(some_ids(81, 32), tokenizer);  // ten windows of 8
+  const TokenFile tokens = write(some_ids(81, 32));  // ten windows of 8
   int n_polls = 0;
   std::vector<int64_t> done;
   const auto result = evaluate(model,
@@ -251,47 +249,41 @@ TEST_CASE("an evaluation can be stopped between batches", "[evaluate]") {
   CHECK(model->is_training());
 }
 
-TEST_CASE("bf16 gives nearly the loss of fp32", "[evaluate]") {
-  const TokensTest test;
+TEST_CASE_METHOD(TokensTest, "bf16 gives nearly the loss of fp32", "[evaluate]") {
   GPT model = tiny_model(tiny_config());
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
-  const TokenFile tokens = test.write(some_ids(200, 32), tokenizer);
+  const TokenFile tokens = write(some_ids(200, 32));
   const double fp32 = evaluated_nats(model, tokens, tokenizer);
   const double bf16 = evaluated_nats(model, tokens, tokenizer, {.precision = torch::kBFloat16});
   CHECK(bf16 != fp32);  // it was really used
   CHECK(bf16 == Approx(fp32).epsilon(0.02));
 }
 
-TEST_CASE("texts that cannot be scored are refused", "[evaluate]") {
-  const TokensTest test;
+TEST_CASE_METHOD(TokensTest, "texts that cannot be scored are refused", "[evaluate]") {
   GPT model = tiny_model(tiny_config());
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
   for (const int64_t n : {0, 1}) {
-    const TokenFile tokens = test.write(some_ids(n, 32), tokenizer);
+    const TokenFile tokens = write(some_ids(n, 32));
     CHECK_THAT(message_of([&] { evaluate(model, tokens, tokenizer, {}); }),
                ContainsSubstring("needs at least 2"));
   }
   const CharTokenizer larger = ascii_tokenizer(33);
-  const TokenFile foreign = test.write(some_ids(20, 33), larger);
+  const TokenFile foreign = write(some_ids(20, 33), larger);
   CHECK_THAT(message_of([&] { evaluate(model, foreign, larger, {}); }),
              ContainsSubstring("33 ids, the model's vocab_size is 32"));
   CHECK_THAT(message_of([&] { evaluate(model, foreign, tokenizer, {}); }),
              ContainsSubstring("vocabulary of 33 ids"));
 }
 
-TEST_CASE("a damaged id in a token file is named, not used", "[evaluate]") {
-  const TokensTest test;
+TEST_CASE_METHOD(TokensTest, "a damaged id in a token file is named, not used", "[evaluate]") {
   ModelConfig config = tiny_config();
   config.vocab_size = 64;  // larger than the tokenizer: the model itself would not notice
   GPT model = tiny_model(config);
-  const CharTokenizer tokenizer = ascii_tokenizer(32);
-  test.write(some_ids(20, 32), tokenizer);
+  write(some_ids(20, 32));
   {
-    std::fstream file(test.dir / "t.tokens", std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(dir / "t.tokens", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(kTokenFileHeaderBytes) + 2 * 11);
     file.put(40);  // token 11 of 2 bytes
   }
-  const TokenFile tokens = TokenFile::open(test.dir / "t.tokens");
+  const TokenFile tokens = TokenFile::open(dir / "t.tokens");
   const auto message = message_of([&] { evaluate(model, tokens, tokenizer, {}); });
   CHECK_THAT(message, ContainsSubstring("token 11 is 40"));
   CHECK_THAT(message, ContainsSubstring("t.tokens"));

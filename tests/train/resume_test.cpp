@@ -213,7 +213,7 @@ TEST_CASE("an evaluation that a signal cut short is made up for on resume", "[tr
                         folder.checkpoint_folder(cut_step)) == "");
 }
 
-TEST_CASE("resuming from an earlier checkpoint leaves the later ones behind", "[train][resume]") {
+TEST_CASE("no run begins or goes on beside checkpoints of later steps", "[train][resume]") {
   const TempDir dir;
   const TrainingData data = tiny_data(dir.path(), train_text());
   RunConfig config = resume_config(data);
@@ -221,16 +221,21 @@ TEST_CASE("resuming from an earlier checkpoint leaves the later ones behind", "[
   TinyRun run(config, data, dir / "run");
   run.start_and_run();
   REQUIRE(run.saved_steps() == Steps{2, 4, 6, 8, 10, 12, 14});
+  const std::string metrics = read_text(run.folder.metrics_path());
 
   config.checkpoint.keep_last = 2;
-  config.train.max_minutes = kNoTime;
   TinyRun back(config, data, dir / "run");
-  back.trainer.resume(Checkpoint::open(back.folder.checkpoint_folder(4)));
-  CHECK(back.saved_steps().size() == 7);  // nothing is removed before something new is saved
-  CHECK(back.trainer.run() == TrainOutcome::kBudget);
-  // Else the newest checkpoint would not be the one that was just saved, and pruning would take it.
-  CHECK(back.saved_steps() == Steps{4, 5});
-  CHECK(back.metrics().size() == 5);
+  CHECK_THROWS_AS(back.trainer.resume(Checkpoint::open(back.folder.checkpoint_folder(4))),
+                  ConfigError);
+  CHECK_THROWS_AS(back.trainer.start(), ConfigError);
+  CHECK(back.saved_steps().size() == 7);
+  CHECK(read_text(run.folder.metrics_path()) == metrics);
+
+  // In a folder of its own it may.
+  TinyRun branch(config, data, dir / "branch");
+  branch.trainer.resume(Checkpoint::open(run.folder.checkpoint_folder(4)));
+  CHECK(branch.trainer.run() == TrainOutcome::kFinished);
+  CHECK(branch.losses().back() == run.losses().back());
 }
 
 TEST_CASE("metrics are cut back to the checkpoint's step", "[train][resume]") {

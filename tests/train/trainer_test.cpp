@@ -21,6 +21,21 @@ using Steps = std::vector<int64_t>;
 /// Stops after every step.
 constexpr double kNoTime = 1e-12;
 
+/// A tiny text and a config for it, to be changed; runs go into `dir`.
+struct TrainTest {
+  explicit TrainTest(const std::string& validation = "")
+      : data(tiny_data(dir.path(), repeat(kTinyText, 10), validation)),
+        config(tiny_run_config(data)) {}
+  TempDir dir;
+  TrainingData data;
+  RunConfig config;
+};
+
+/// The same with a validation text.
+struct ValidatedTrainTest : TrainTest {
+  ValidatedTrainTest() : TrainTest(repeat(kTinyText, 2)) {}
+};
+
 template <class Action>
 std::string diverged_message(const Action& action) {
   try {
@@ -132,10 +147,7 @@ TEST_CASE("batch size times accumulation is one large batch", "[train]") {
   }
 }
 
-TEST_CASE("tokens_per_step is another way to say accumulation", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest, "tokens_per_step is another way to say accumulation", "[train]") {
   config.train.accumulation = 3;
   TinyRun one(config, data, dir / "one");
   one.start_and_run();
@@ -147,10 +159,7 @@ TEST_CASE("tokens_per_step is another way to say accumulation", "[train]") {
   CHECK(other.trainer.state().tokens_seen == 10 * 4 * 8 * 3);
 }
 
-TEST_CASE("the first step of a warm-up changes the weights", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest, "the first step of a warm-up changes the weights", "[train]") {
   config.schedule.warmup_steps = 10;
   config.train.steps = 1;
   TinyRun run(config, data, dir / "run");
@@ -163,10 +172,9 @@ TEST_CASE("the first step of a warm-up changes the weights", "[train]") {
   CHECK(moved.item<double>() == Approx(1e-2 / 11).epsilon(0.01));
 }
 
-TEST_CASE("metrics have a line per logged step and per evaluation", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10), repeat(kTinyText, 2));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(ValidatedTrainTest,
+                 "metrics have a line per logged step and per evaluation",
+                 "[train]") {
   config.train.log_interval = 4;
   config.train.eval_interval = 5;
   config.train.steps = 11;
@@ -253,10 +261,7 @@ TEST_CASE("an overfitting run keeps its best and its last two checkpoints", "[tr
   CHECK(kept.validation_loss == best);
 }
 
-TEST_CASE("without validation a run trains and saves", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest, "without validation a run trains and saves", "[train]") {
   config.train.eval_interval = 2;
   config.checkpoint.interval = 4;
   TinyRun run(config, data, dir / "run");
@@ -266,10 +271,7 @@ TEST_CASE("without validation a run trains and saves", "[train]") {
   CHECK_FALSE(run.trainer.state().validation_loss);
 }
 
-TEST_CASE("checkpoints come by time too", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest, "checkpoints come by time too", "[train]") {
   config.train.steps = 4;
   config.checkpoint.interval_minutes = kNoTime;
   config.checkpoint.keep_last = 0;
@@ -282,10 +284,9 @@ TEST_CASE("checkpoints come by time too", "[train]") {
   CHECK(seldom.saved_steps() == Steps{4});
 }
 
-TEST_CASE("a time budget saves, stops, and the run goes on from there", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest,
+                 "a time budget saves, stops, and the run goes on from there",
+                 "[train]") {
   config.train.max_minutes = kNoTime;
   TinyRun run(config, data, dir / "run");
   CHECK(run.start_and_run() == TrainOutcome::kBudget);
@@ -298,10 +299,9 @@ TEST_CASE("a time budget saves, stops, and the run goes on from there", "[train]
   CHECK(run.metrics().size() == 10);
 }
 
-TEST_CASE("a poisoned run names its first bad step and leaves the last checkpoint", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest,
+                 "a poisoned run names its first bad step and leaves the last checkpoint",
+                 "[train]") {
   config.train.max_minutes = kNoTime;
   // Not read at every step: the error comes later, and still names the right one.
   config.train.log_interval = 100;
@@ -318,10 +318,9 @@ TEST_CASE("a poisoned run names its first bad step and leaves the last checkpoin
   CHECK(Checkpoint::open(run.folder.latest().value().folder).verify().empty());
 }
 
-TEST_CASE("a sample of a diverged model is a divergence, not a damaged checkpoint", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest,
+                 "a sample of a diverged model is a divergence, not a damaged checkpoint",
+                 "[train]") {
   config.train.log_interval = 100;
   config.train.sample_interval = 1;
   TinyRun run(config, data, dir / "run");
@@ -330,10 +329,9 @@ TEST_CASE("a sample of a diverged model is a divergence, not a damaged checkpoin
   CHECK_THAT(diverged_message([&] { run.trainer.run(); }), ContainsSubstring("step 1"));
 }
 
-TEST_CASE("weights ruined by a huge learning rate never become a checkpoint", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest,
+                 "weights ruined by a huge learning rate never become a checkpoint",
+                 "[train]") {
   config.optimizer.learning_rate = 1e38;
   config.checkpoint.interval = 1;
   TinyRun run(config, data, dir / "run");
@@ -349,10 +347,9 @@ TEST_CASE("weights ruined by a huge learning rate never become a checkpoint", "[
   CHECK(later.saved_steps().empty());
 }
 
-TEST_CASE("dropout changes the training loss and not the evaluation", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10), repeat(kTinyText, 2));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(ValidatedTrainTest,
+                 "dropout changes the training loss and not the evaluation",
+                 "[train]") {
   config.train.steps = 1;
   config.optimizer.learning_rate = 1e-30;  // the weights stay
   TinyRun plain(config, data, dir / "plain");
@@ -364,10 +361,9 @@ TEST_CASE("dropout changes the training loss and not the evaluation", "[train]")
   CHECK(plain.trainer.state().validation_loss == dropped.trainer.state().validation_loss);
 }
 
-TEST_CASE("samples, evaluations and saves do not disturb the training", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10), repeat(kTinyText, 2));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(ValidatedTrainTest,
+                 "samples, evaluations and saves do not disturb the training",
+                 "[train]") {
   config.model.dropout = 0.2;
   TinyRun plain(config, data, dir / "plain");
   plain.start_and_run();
@@ -382,10 +378,7 @@ TEST_CASE("samples, evaluations and saves do not disturb the training", "[train]
   CHECK(plain.losses().size() == 10);
 }
 
-TEST_CASE("the seed decides a run", "[train]") {
-  const TempDir dir;
-  const TrainingData data = tiny_data(dir.path(), repeat(kTinyText, 10));
-  RunConfig config = tiny_run_config(data);
+TEST_CASE_METHOD(TrainTest, "the seed decides a run", "[train]") {
   config.model.dropout = 0.1;
   TinyRun first(config, data, dir / "first");
   first.start_and_run();

@@ -75,6 +75,10 @@ class FileWriter {
 /// Replaces `path` by `bytes` in one step: a reader sees the old content or the new, never a part.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
+/// Asks the system to forget what it holds of a file in memory, so that the next read comes from
+/// the disk. Without effect on file systems that live in memory.
+void drop_from_page_cache(const std::filesystem::path& path);
+
 /// Makes renames inside `folder` durable.
 void fsync_folder(const std::filesystem::path& folder);
 

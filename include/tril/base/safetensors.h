@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tril/base/file.h"
@@ -27,6 +28,16 @@ struct TensorInfo {
 /// Bytes of one element of a dtype; 0 for an unknown one.
 size_t safetensors_element_bytes(const std::string& dtype);
 
+/// What the first bytes of a file say about the rest.
+struct SafetensorsHeader {
+  size_t data_offset = 0;           ///< where the data area begins
+  std::vector<TensorInfo> tensors;  ///< sorted by name
+  std::map<std::string, std::string> metadata;
+};
+
+/// Checks the bytes of a whole file; `path` is for messages only. Throws as SafetensorsFile::open.
+SafetensorsHeader parse_safetensors(std::string_view bytes, const std::filesystem::path& path);
+
 /// An open file: a map, and its checked header. Names are sorted.
 class SafetensorsFile {
  public:
@@ -35,8 +46,8 @@ class SafetensorsFile {
   /// overlap, leave holes or pass the end, or a Git LFS pointer.
   static SafetensorsFile open(const std::filesystem::path& path);
 
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<TensorInfo>& tensors() const { return header_.tensors; }
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   /// nullptr when there is no tensor of this name.
   const TensorInfo* find(const std::string& name) const;
   std::span<const std::byte> data(const TensorInfo& info) const;
@@ -44,9 +55,7 @@ class SafetensorsFile {
 
  private:
   MappedFile map_;
-  size_t data_offset_ = 0;
-  std::vector<TensorInfo> tensors_;
-  std::map<std::string, std::string> metadata_;
+  SafetensorsHeader header_;
 };
 
 /// One tensor to write; `data` must stay valid during the call.
@@ -57,10 +66,16 @@ struct TensorToWrite {
   std::span<const std::byte> data;
 };
 
+/// What was written, told while it was written: for comparing with what is read back.
+struct WrittenFile {
+  uint64_t bytes = 0;
+  std::string xxh3;  ///< fingerprint of all bytes
+};
+
 /// Writes and fsyncs `path`. Tensors are ordered by name and the header has no clock, host or path,
 /// so equal tensors give equal bytes. The data area starts at a multiple of 64 bytes.
-void write_safetensors(const std::filesystem::path& path,
-                       std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+WrittenFile write_safetensors(const std::filesystem::path& path,
+                              std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace tril

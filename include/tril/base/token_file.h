@@ -38,6 +38,10 @@ constexpr int id_bytes_for(int64_t vocab_size) {
   return vocab_size <= 65536 ? 2 : 4;
 }
 
+/// Checks the bytes of a whole file; `path` is for messages only. Throws as TokenFile::open.
+TokenFileHeader parse_token_file(std::span<const std::byte> file,
+                                 const std::filesystem::path& path);
+
 /// An open token file. Copies share one map.
 class TokenFile {
  public:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,8 +56,19 @@ class RunFolder {
   /// Keeps the newest `keep_last` checkpoints (0: all) and `best_step`; removes the others.
   void prune(int64_t keep_last, std::optional<int64_t> best_step) const;
 
-  /// Removes the checkpoints of steps after `step`.
-  void remove_after(int64_t step) const;
+  /// Refuses (ConfigError) to write into a folder that holds checkpoints of steps after `step`:
+  /// what goes on from `step` would not be theirs, and nothing good is ever removed to make room.
+  void require_none_after(int64_t step) const;
+
+  /// The newest checkpoint whose every file has the size and the checksum of its manifest. Each
+  /// newer one that is damaged is told to `on_damaged`, with what is wrong with it.
+  std::optional<CheckpointEntry> newest_intact(
+      const std::function<void(const CheckpointEntry&, const std::string& fault)>& on_damaged)
+      const;
+
+  /// Renames a damaged checkpoint, so that it is none any more and yet nothing is lost:
+  /// step_00001000 becomes damaged_step_00001000. Returns the new place. Only while locked.
+  std::filesystem::path set_aside(const CheckpointEntry& damaged) const;
 
  private:
   std::filesystem::path root_;

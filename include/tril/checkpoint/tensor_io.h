@@ -13,7 +13,8 @@
 namespace tril {
 
 /// Writes tensors by name (from CPU copies; a tensor on a device is copied first).
-void save_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+WrittenFile save_tensors(const std::filesystem::path& path,
+                         const std::vector<NamedTensor>& tensors);
 
 /// Copies a file's tensors into `tensors`, by name. Names, shapes and types are compared first and
 /// all differences reported at once (CheckpointError); nothing is copied unless everything fits.

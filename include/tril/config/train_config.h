@@ -19,6 +19,18 @@ constexpr std::span<const EnumName<Precision>> enum_names(Precision) {
   return kPrecisionNames;
 }
 
+/// What to do when a step is bad: not finite or, with spike_z_score, far above the recent losses.
+enum class OnSpike { kStop, kSkip, kRewind };
+
+inline constexpr EnumName<OnSpike> kOnSpikeNames[] = {
+    {OnSpike::kStop, "stop"},
+    {OnSpike::kSkip, "skip"},
+    {OnSpike::kRewind, "rewind"},
+};
+constexpr std::span<const EnumName<OnSpike>> enum_names(OnSpike) {
+  return kOnSpikeNames;
+}
+
 /// Steps when neither steps, tokens nor epochs is given.
 inline constexpr int64_t kDefaultSteps = 1000;
 
@@ -38,6 +50,8 @@ struct TrainConfig {
   std::string sample_prompt;
   int64_t sample_tokens = 200;
   double max_minutes = 0;
+  OnSpike on_spike = OnSpike::kStop;
+  double spike_z_score = 0;
 
   bool operator==(const TrainConfig&) const = default;
 
@@ -158,6 +172,22 @@ struct TrainConfig {
              .unit = "minutes",
              .min = 0,
              .max = 1e9,
+             .on_resume = OnResume::kMayChange});
+    v.field(
+        "on_spike",
+        self.on_spike,
+        {.meaning = "what follows a step whose loss or gradient is not finite, or is a spike by "
+                    "`spike_z_score`: `stop` ends the run; `skip` leaves its update out (20 in "
+                    "a row end the run); `rewind` goes back to the newest checkpoint and leaves "
+                    "out the windows since then",
+         .on_resume = OnResume::kMayChange});
+    v.field("spike_z_score",
+            self.spike_z_score,
+            {.meaning = "a loss so many standard deviations above the mean of the last 50 or so "
+                        "good steps is a spike, for example 6; 0: only what is not finite",
+             .unit = "deviations",
+             .min = 0,
+             .max = 1e6,
              .on_resume = OnResume::kMayChange});
   }
 };

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "tril/base/append_file.h"
 #include "tril/base/json.h"
 
 namespace tril {
@@ -29,7 +29,8 @@ struct EvalMetrics {
   double bits_per_byte = 0;
 };
 
-/// Writes RUN/metrics.jsonl. A file that cannot be written is reported once; training goes on.
+/// Writes RUN/metrics.jsonl. A file that cannot be written is reported once; training
+/// goes on, and later lines try again.
 class MetricsWriter {
  public:
   /// Keeps the lines up to `last_step` and removes the rest (a broken last line too).
@@ -41,9 +42,8 @@ class MetricsWriter {
  private:
   void write_line(const OrderedJson& json);
 
-  std::filesystem::path path_;
-  std::ofstream file_;
-  bool failed_ = false;
+  AppendFile file_;
+  bool reported_ = false;
 };
 
 }  // namespace tril

@@ -19,6 +19,7 @@
 #include "tril/optim/schedule.h"
 #include "tril/train/metrics.h"
 #include "tril/train/progress.h"
+#include "tril/train/spike_policy.h"
 
 namespace tril {
 
@@ -44,14 +45,15 @@ class Trainer {
           const TrainingData& data,
           const RunFolder& folder);
 
-  /// Fresh weights from the seed.
+  /// Fresh weights from the seed. The folder must hold no checkpoint (ConfigError).
   void start();
-  /// Weights, moments and progress of a checkpoint.
+  /// Weights, moments and progress of a checkpoint. The folder must hold no later one
+  /// (ConfigError): go on from the latest, or in a folder of its own.
   void resume(const Checkpoint& checkpoint);
 
   /// Trains to the last step, or until a signal or the time budget; always saves before it returns.
-  /// Throws DivergedError, naming the first step whose loss or gradient was not finite; the last
-  /// checkpoint is then as it was.
+  /// Throws DivergedError, naming the first bad step (see SpikeGuard) that train.on_spike does not
+  /// bear; the last checkpoint is then as it was.
   TrainOutcome run();
 
   const CheckpointState& state() const { return state_; }
@@ -71,6 +73,8 @@ class Trainer {
   bool evaluation_is_due() const;
   bool save_is_due() const;
   void require_finite();
+  /// After a bad step: the state of the newest checkpoint, and windows that come after that step.
+  void rewind();
   void require_finite_weights();
   double floor_per_token() const;
 
@@ -90,7 +94,8 @@ class Trainer {
   // Of the last step; tensors stay on the device until a line is logged.
   torch::Tensor last_loss_;       ///< 0-dim, mean nats per target token of the step
   torch::Tensor last_grad_norm_;  ///< 0-dim
-  torch::Tensor first_bad_step_;  ///< 0-dim int64; 0: none
+  SpikeGuard guard_;
+  int64_t rewinds_ = 0;
   double last_learning_rate_ = 0;
 
   std::unique_ptr<MetricsWriter> metrics_;

@@ -1,27 +1,13 @@
-// Runs that are cut off: by kill -9 at any instant, by signals in awkward places, by another run.
+// Signals at awkward places: in an evaluation, in a save, twice; and two runs in one folder.
 
 #include <csignal>
 
-#include <random>
-
-#include "cli/workspace.h"
+#include "faults/campaign.h"
 
 using namespace tril::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string final_weights(const Workspace& workspace, const std::string& run, int64_t step) {
-  return read_text(checkpoint_folder(workspace / run, step) / "model.safetensors");
-}
-
-int64_t newest_step(const Workspace& workspace, const std::string& run) {
-  const auto names = names_in(workspace / (run + "/checkpoints"));
-  for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    if (name->starts_with("step_")) return std::stoll(name->substr(5));
-  }
-  return 0;
-}
 
 tril::Json state_of(const Workspace& workspace, const std::string& run, int64_t step) {
   return tril::Json::parse(read_text(checkpoint_folder(workspace / run, step) / "state.json"));
@@ -29,63 +15,88 @@ tril::Json state_of(const Workspace& workspace, const std::string& run, int64_t 
 
 }  // namespace
 
-TEST_CASE("a run killed at fifty random instants ends as if it had not been",
+TEST_CASE("a run stopped by signals at random instants ends as if it had not been",
           "[cli][faults][slow]") {
-  const Workspace workspace;
-  constexpr int64_t kSteps = 400;
-  constexpr int kKills = 50;
-  // A save at every step: most instants fall into one.
-  const std::string train =
-      "train --config tiny.json --set checkpoint.interval=1 --set train.eval_interval=7 "
-      "--set model.dropout=0.1 --set train.steps=" +
-      std::to_string(kSteps) + " --run-dir ";
-  workspace.require(train + "straight");
-
-  std::mt19937 random(1);  // the instants themselves are never the same twice
-  std::uniform_int_distribution<int> milliseconds(0, 400);
-  int n_kills = 0;
-  int n_finished = 0;
-  int n_resumed = 0;
-  while (n_kills < kKills) {
-    const auto run = workspace.start(train + "run --resume=auto");
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + milliseconds(random)));
-    const bool finished = !run->is_running();
-    if (!finished) run->send(SIGKILL);
-    const auto result = run->wait();
-    INFO("kill " << n_kills << "\n" << result.err);
-    if (result.err.find("resuming from") != std::string::npos) ++n_resumed;
+  const FaultRun run(
+      "--set checkpoint.interval=3 --set train.eval_interval=7 "
+      "--set model.dropout=0.1",
+      /*steps=*/400);
+  std::mt19937 random = fault_random();
+  const int n = n_events("SIGNAL", 12);
+  Tally tally("signal", "INT, TERM or HUP, once or twice, at random instants");
+  for (int i = 0; i < n;) {
+    const auto child = run.workspace.start(run.command());
+    std::this_thread::sleep_for(std::chrono::milliseconds(150 + random() % 400));
+    const int signal = std::array{SIGINT, SIGTERM, SIGHUP}[random() % 3];
+    const bool twice = random() % 3 == 0;
+    const bool finished = !child->is_running();
+    if (!finished) child->send(signal);
+    if (!finished && twice) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+      child->send(signal);
+    }
+    const auto result = child->wait();
+    INFO("signal " << i << "\n" << result.err);
+    REQUIRE_FALSE(result.timed_out);
     if (finished) {
       REQUIRE(result.exit_code == 0);
-      CHECK(final_weights(workspace, "run", kSteps) ==
-            final_weights(workspace, "straight", kSteps));
-      fs::remove_all(workspace / "run");
-      ++n_finished;
+      run.require_same_end();
+      run.clear();
       continue;
     }
-    REQUIRE(result.exit_code == 128 + SIGKILL);
-    ++n_kills;
-    if (newest_step(workspace, "run") == 0) continue;
-    const auto verified = workspace.tril("checkpoint verify run");
-    INFO(verified.out << verified.err);
-    REQUIRE((verified.exit_code == 0 ||
-             verified.err.find("no complete checkpoint") != std::string::npos));
+    ++i;
+    run.require_sound();
+    // Early in the program's start the default action ends it; at the last step it is done anyway.
+    REQUIRE((result.exit_code == 128 + signal || result.exit_code == 0));
+    tally.count(result.err.find("saved at step") != std::string::npos ? "saved" : "ended at once");
   }
-  CHECK(n_resumed + n_finished > 10);  // else the kills came before anything happened
+  run.require_same_end();
+  CHECK(tally.of("saved") > 0);
+}
 
-  workspace.require(train + "run --resume=auto");
-  CHECK(final_weights(workspace, "run", kSteps) == final_weights(workspace, "straight", kSteps));
-  const RunLog log = read_metrics(workspace / "run");
-  const RunLog straight = read_metrics(workspace / "straight");
-  REQUIRE(log.steps.size() == static_cast<size_t>(kSteps));
-  for (int64_t step = 1; step <= kSteps; ++step) {
-    INFO("step " << step);
-    CHECK(log.loss(step) == straight.loss(step));
+TEST_CASE("a signal at any operation of a save is obeyed after it, and a second one at once",
+          "[cli][faults][slow]") {
+  REQUIRE_FAULT_SHIM();
+  const FaultRun run(
+      "--set checkpoint.interval=1 --set train.eval_interval=2 "
+      "--set checkpoint.keep_last=1",
+      /*steps=*/4);
+  const int n_operations = run.count_operations();
+  const int n = n_events("SIGNAL_OPERATIONS", 8);
+  Tally tally("signal", "TERM, once or twice, at operations of saving and pruning");
+  for (int i = 0; i < n; ++i) {
+    const int at = 1 + static_cast<int>(int64_t{i} * n_operations / n);
+    const bool twice = i % 2 == 1;
+    INFO("operation " << at << " of " << n_operations << (twice ? ", twice" : ""));
+    const std::string fault =
+        (twice ? "signals " : "signal ") + std::to_string(at) + " 15 " + std::to_string(at + 3);
+    const auto result = run.workspace.tril(run.command(), {}, with_fault(run.folder(), fault));
+    INFO(result.err);
+    REQUIRE((result.exit_code == 128 + SIGTERM || result.exit_code == 0));
+    if (!twice) REQUIRE(newest_step(run.folder()) > 0);  // the step was finished and saved
+    run.require_sound();
+    run.require_same_end();
+    tally.count(twice ? "ended at once" : "saved");
+    run.clear();
   }
-  CHECK(log.validation_losses == straight.validation_losses);
-  for (const auto& name : names_in(workspace / "run/checkpoints")) {
-    INFO(name);
-    CHECK(name.starts_with("step_"));  // what the kills left has been cleaned up
-  }
+}
+
+TEST_CASE("a terminal that goes away stops a run as a signal does, unless nohup forbids it",
+          "[cli][faults][slow]") {
+  const Workspace workspace;
+  const std::string train = "train --config tiny.json --set train.steps=1000000000 --run-dir ";
+  const auto run = workspace.start(train + "run");
+  REQUIRE(run->wait_for_err("step          2/"));
+  run->send(SIGHUP);
+  CHECK(run->wait().exit_code == 128 + SIGHUP);
+  CHECK(newest_step(workspace / "run") >= 2);
+
+  const auto stays = workspace.bash(
+      "trap '' HUP; \"$0\" " + train +
+      "stays & pid=$!; until [ -e stays/checkpoints/step_* ]; do "
+      "sleep 0.05; done 2>/dev/null; kill -HUP $pid; sleep 0.3; kill -0 $pid && echo alive; "
+      "kill -TERM $pid; wait $pid; echo $?");
+  CHECK_THAT(stays.out, ContainsSubstring("alive") && ContainsSubstring("143"));
 }
 
 TEST_CASE("a signal during an evaluation saves, and nothing is skipped", "[cli][faults][slow]") {
@@ -104,11 +115,11 @@ TEST_CASE("a signal during an evaluation saves, and nothing is skipped", "[cli][
   INFO(result.err);
   REQUIRE(result.exit_code == 128 + SIGTERM);
   CHECK_THAT(result.err, ContainsSubstring("saved at step 3 of 5"));
-  REQUIRE(newest_step(workspace, "run") == 3);
+  REQUIRE(newest_step(workspace / "run") == 3);
   CHECK(state_of(workspace, "run", 3).at("evaluated_step") == 0);  // it was cut short
 
   workspace.require("train --run-dir run --resume");
-  CHECK(final_weights(workspace, "run", 5) == final_weights(workspace, "straight", 5));
+  CHECK(final_weights(workspace / "run", 5) == final_weights(workspace / "straight", 5));
   const RunLog log = read_metrics(workspace / "run");
   CHECK(log.validation_losses == read_metrics(workspace / "straight").validation_losses);
   CHECK(log.validation_losses.size() == 2);  // after steps 3 and 5
@@ -125,18 +136,18 @@ TEST_CASE("an interrupt at an early step loses nothing", "[cli][faults][slow]") 
   const auto result = run->wait();
   INFO(result.err);
   REQUIRE(result.exit_code == 128 + SIGINT);
-  const int64_t stopped = newest_step(workspace, "run");
+  const int64_t stopped = newest_step(workspace / "run");
   CHECK(stopped >= 1);
   CHECK(stopped < 1000);
   workspace.require("train --run-dir run --resume");
-  CHECK(final_weights(workspace, "run", 1000) == final_weights(workspace, "straight", 1000));
+  CHECK(final_weights(workspace / "run", 1000) == final_weights(workspace / "straight", 1000));
 }
 
 TEST_CASE("a second signal ends a run at once and harms nothing", "[cli][faults][slow]") {
   const Workspace workspace;
   workspace.require(
       "train --config tiny.json --run-dir run --set train.steps=5 --set train.accumulation=1");
-  const std::string before = final_weights(workspace, "run", 5);
+  const std::string before = final_weights(workspace / "run", 5);
   // One step takes minutes: the first signal waits for its end.
   workspace.require("train --config tiny.json --run-dir long --set train.steps=1");
   const auto run =
@@ -147,8 +158,8 @@ TEST_CASE("a second signal ends a run at once and harms nothing", "[cli][faults]
   run->send(SIGINT);
   CHECK(run->ends_within(2));
   CHECK(run->wait().exit_code == 128 + SIGINT);
-  CHECK(newest_step(workspace, "slow") == 0);
-  CHECK(final_weights(workspace, "run", 5) == before);
+  CHECK(newest_step(workspace / "slow") == 0);
+  CHECK(final_weights(workspace / "run", 5) == before);
   // The folder is free again, and an automatic start takes it.
   workspace.require("train --config tiny.json --run-dir slow --resume=auto");
 }
