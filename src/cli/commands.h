@@ -34,6 +34,7 @@ CommandEntry add_evaluate_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_prepare_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_tokenizer_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_inspect_command(CLI::App& app, CommonOptions& common);
+CommandEntry add_report_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_checkpoint_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_config_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_corpus_command(CLI::App& app, CommonOptions& common);

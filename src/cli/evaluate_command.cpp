@@ -74,7 +74,7 @@ void print_result(const Evaluation& result, const EvaluationText& text, const Lo
 int evaluate_run(const EvaluateArguments& args, const CommonOptions& common) {
   LoadedRun run = load_run(args.run, common);
   const EvaluationText text = open_text(args, run);
-  Progress progress(0);
+  Progress progress;
   const auto result =
       evaluate(run.model,
                text.tokens,

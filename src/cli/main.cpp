@@ -106,6 +106,7 @@ int run(int argc, char** argv) {
                                               add_prepare_command(app, common),
                                               add_tokenizer_command(app, common),
                                               add_inspect_command(app, common),
+                                              add_report_command(app, common),
                                               add_checkpoint_command(app, common),
                                               add_config_command(app, common),
                                               add_corpus_command(app, common),

@@ -55,7 +55,7 @@ int prepare_files(PrepareArguments args) {
   for (const auto& input : args.inputs) args.options.inputs.emplace_back(input);
   args.options.out = args.out;
   if (args.normalize_newlines) args.options.newlines = Newlines::kNormalize;
-  Progress progress(0);
+  Progress progress;
   const PrepareResult result =
       prepare(args.options,
               {.progress =

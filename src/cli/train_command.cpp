@@ -14,12 +14,14 @@
 #include "device.h"
 #include "load_run.h"
 #include "output.h"
+#include "train_banner.h"
 #include "tril/base/error.h"
 #include "tril/base/log.h"
 #include "tril/checkpoint/run_folder.h"
 #include "tril/config/run_config.h"
 #include "tril/data/training_data.h"
 #include "tril/train/automatic_precision.h"
+#include "tril/train/machine.h"
 #include "tril/train/memory_estimate.h"
 #include "tril/train/progress.h"
 #include "tril/train/stop_signal.h"
@@ -29,6 +31,9 @@ namespace tril::cli {
 namespace fs = std::filesystem;
 namespace {
 
+/// From here on (about ten seconds on two cores) a run is worth the 0.1 s that it takes to measure
+/// the machine's peak, once.
+constexpr double kLongRunFlops = 1e12;
 constexpr int64_t kMostThreads = 4096;  // as the config's own limit
 
 struct TrainArguments {
@@ -200,9 +205,10 @@ void require_same_data(const CheckpointState& state, const TrainingData& data) {
   check("validation", state.validation_fingerprint, data.validation_fingerprint);
 }
 
-std::string format_bytes(double bytes) {
-  return bytes >= 1e9 ? fmt::format("{:.2f} GB", bytes / 1e9)
-                      : fmt::format("{:.1f} MB", bytes / 1e6);
+int64_t steps_of(const RunConfig& config, const TrainingData& data) {
+  const WindowSampler sampler(
+      config.data.sampling, data.train.size(), config.model.context_length, config.seed);
+  return config.train.total_steps(config.model.context_length, sampler.windows_per_epoch());
 }
 
 /// Refuses what cannot fit, before it is allocated.
@@ -258,53 +264,6 @@ void print_dry_run(const RunConfig& config,
       format_bytes(estimate.loss),
       format_bytes(estimate.runtime));
   print_out("estimated peak       {}\n", format_bytes(estimate.peak()));
-}
-
-void print_banner(const RunConfig& config,
-                  const ResolvedChoices& choices,
-                  const TrainingData& data,
-                  const RunFolder& folder,
-                  int64_t total_steps,
-                  int64_t first_step) {
-  const ModelConfig& m = config.model;
-  const int64_t windows = config.train.windows_per_step(m.context_length);
-  const double epochs = static_cast<double>(total_steps) *
-                        static_cast<double>(windows * m.context_length) /
-                        static_cast<double>(data.train.size());
-  spdlog::info("run         {}", folder.root().string());
-  spdlog::info("device      {}, {} threads, {}, attention {}",
-               choices.device.str(),
-               choices.threads,
-               choices.precision == torch::kBFloat16 ? "bf16" : "fp32",
-               enum_name(m.attention));
-  spdlog::info(
-      "model       {} parameters: {} blocks, {} heads of {}, width {}, context {}, vocabulary {}",
-      format_count(static_cast<double>(parameter_count(m))),
-      m.n_blocks,
-      m.n_head,
-      m.head_size(),
-      m.n_embed,
-      m.context_length,
-      m.vocab_size);
-  spdlog::info("data        {} training tokens, {}",
-               data.train.size(),
-               data.validation ? fmt::format("{} validation tokens", data.validation->size())
-                               : std::string("validation off"));
-  if (first_step >= total_steps) {
-    spdlog::info("plan        all {} steps are done; more: --set train.steps=N", total_steps);
-    return;
-  }
-  spdlog::info(
-      "plan        steps {} to {}, {} tokens each ({:.2f} epochs in all); a checkpoint {}; "
-      "expected first loss {:.3f}",
-      first_step + 1,
-      total_steps,
-      windows * m.context_length,
-      epochs,
-      config.checkpoint.interval > 0
-          ? fmt::format("every {} steps and at the end", config.checkpoint.interval)
-          : std::string("at the end"),
-      std::log(static_cast<double>(m.vocab_size)));
 }
 
 int finish(TrainOutcome outcome, const Trainer& trainer, const RunFolder& folder) {
@@ -390,7 +349,7 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   if (point)
     tokenizer =
         tokenizer_from_json(point->checkpoint.tokenizer(), point->checkpoint.folder().string());
-  Progress data_progress(0);
+  Progress data_progress;
   const TrainingData data = open_training_data(
       config.data,
       config.model.context_length,
@@ -421,14 +380,7 @@ int train(const TrainArguments& args, const CommonOptions& common) {
 
   const MemoryEstimate estimate = estimate_memory(config, choices.precision == torch::kBFloat16);
   if (args.dry_run) {
-    const WindowSampler sampler(
-        config.data.sampling, data.train.size(), config.model.context_length, config.seed);
-    print_dry_run(
-        config,
-        choices,
-        estimate,
-        data,
-        config.train.total_steps(config.model.context_length, sampler.windows_per_epoch()));
+    print_dry_run(config, choices, estimate, data, steps_of(config, data));
     require_memory(estimate, choices.device);
     return 0;
   }
@@ -448,6 +400,14 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   write_file_atomically(folder.tokenizer_path(), dump_json(data.tokenizer->to_json()) + "\n");
   spdlog::debug("config: {}", dump_json(to_json(config), -1));
 
+  const double run_flops =
+      flops_per_token(config.model) *
+      static_cast<double>(config.train.windows_per_step(config.model.context_length) *
+                          config.model.context_length) *
+      static_cast<double>(steps_of(config, data));
+  if (run_flops > kLongRunFlops) {
+    choices.peak_flops = peak_matmul_rate(choices.device, choices.precision, choices.threads);
+  }
   Trainer trainer(config, choices, data, folder);
   if (point) {
     trainer.resume(point->checkpoint);
@@ -455,7 +415,17 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   } else {
     trainer.start();
   }
-  print_banner(config, choices, data, folder, trainer.total_steps(), trainer.state().step);
+  const RunStart start{.config = config,
+                       .choices = choices,
+                       .data = data,
+                       .folder = folder,
+                       .memory = estimate,
+                       .total_steps = trainer.total_steps(),
+                       .steps_done = trainer.state().step};
+  print_banner(start);
+  if (start.steps_done < start.total_steps) {
+    trainer.metrics().write("start", start.steps_done, start_event(start));
+  }
   return finish(trainer.run(), trainer, folder);
 }
 

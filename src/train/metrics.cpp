@@ -1,7 +1,9 @@
 #include "tril/train/metrics.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "tril/base/error.h"
@@ -33,8 +35,12 @@ void cut_back(const std::filesystem::path& path, int64_t last_step) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(std::filesystem::path path, int64_t last_step)
-    : file_((cut_back(path, last_step), path)) {}
+MetricsWriter::MetricsWriter(std::filesystem::path path,
+                             int64_t last_step,
+                             const std::filesystem::path& tensorboard)
+    : file_((cut_back(path, last_step), path)) {
+  if (!tensorboard.empty()) tensorboard_.emplace(tensorboard, last_step);
+}
 
 void MetricsWriter::write(const StepMetrics& m) {
   OrderedJson json;
@@ -46,7 +52,15 @@ void MetricsWriter::write(const StepMetrics& m) {
   json["grad_norm"] = m.grad_norm;
   json["tokens_per_second"] = m.tokens_per_second;
   json["elapsed_seconds"] = m.elapsed_seconds;
+  json["memory_bytes"] = m.memory_bytes;
   write_line(json);
+  write_scalars(
+      {.step = m.step,
+       .scalars = {{"train/loss", static_cast<float>(m.loss)},
+                   {"train/perplexity", static_cast<float>(std::exp(m.loss))},
+                   {"train/learning_rate", static_cast<float>(m.learning_rate)},
+                   {"train/grad_norm", static_cast<float>(m.grad_norm)},
+                   {"train/tokens_per_second", static_cast<float>(m.tokens_per_second)}}});
 }
 
 void MetricsWriter::write(const EvalMetrics& m) {
@@ -57,6 +71,20 @@ void MetricsWriter::write(const EvalMetrics& m) {
   json["validation_perplexity"] = std::exp(m.validation_loss);
   json["tokens"] = m.tokens;
   json["bits_per_byte"] = m.bits_per_byte;
+  if (m.floor >= 0) json["floor"] = m.floor;
+  write_line(json);
+  write_scalars(
+      {.step = m.step,
+       .scalars = {{"validation/loss", static_cast<float>(m.validation_loss)},
+                   {"validation/perplexity", static_cast<float>(std::exp(m.validation_loss))},
+                   {"validation/bits_per_byte", static_cast<float>(m.bits_per_byte)}}});
+}
+
+void MetricsWriter::write(std::string_view event, int64_t step, const OrderedJson& fields) {
+  OrderedJson json;
+  json["event"] = event;
+  json["step"] = step;
+  for (const auto& [key, value] : fields.items()) json[key] = value;
   write_line(json);
 }
 
@@ -66,6 +94,24 @@ void MetricsWriter::write_line(const OrderedJson& json) {
   spdlog::warn("{}: cannot be written: {}. Training goes on; lines are missing there",
                file_.path().string(),
                file_.error());
+}
+
+void MetricsWriter::write_scalars(TensorboardEvent event) {
+  if (!tensorboard_) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  event.wall_seconds = std::chrono::duration<double>(now).count();
+  if (tensorboard_->write(event)) return;
+  spdlog::warn("the TensorBoard file of {} cannot be written; training goes on without it",
+               file_.path().parent_path().string());
+  tensorboard_.reset();
+}
+
+int64_t resident_memory_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total_pages = 0;
+  int64_t resident_pages = 0;
+  if (!(file >> total_pages >> resident_pages)) return 0;
+  return resident_pages * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace tril

@@ -13,6 +13,8 @@
 #include "tril/model/init.h"
 #include "tril/model/loss.h"
 #include "tril/optim/gradient_norm.h"
+#include "tril/train/block_statistics.h"
+#include "tril/train/machine.h"
 #include "tril/train/stop_signal.h"
 
 namespace tril {
@@ -50,7 +52,9 @@ Trainer::Trainer(const RunConfig& config,
                 .decay_steps = config.schedule.resolved_decay_steps(total_steps_),
                 .min_factor = config.schedule.min_factor(config.optimizer.learning_rate)},
       guard_(config.train, choices.device),
-      progress_(total_steps_) {
+      progress_({.total_steps = total_steps_,
+                 .flops_per_token = flops_per_token(config.model),
+                 .peak_flops = choices.peak_flops}) {
   model_->set_activation_checkpointing(config.train.activation_checkpointing);
   state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
   state_.attention = enum_name(config.model.attention);
@@ -62,7 +66,8 @@ Trainer::Trainer(const RunConfig& config,
 void Trainer::start() {
   folder_.require_none_after(0);
   initialize(model_, config_.seed);
-  metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), /*last_step=*/0);
+  metrics_ =
+      std::make_unique<MetricsWriter>(folder_.metrics_path(), /*last_step=*/0, tensorboard_path());
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
@@ -76,7 +81,8 @@ void Trainer::resume(const Checkpoint& checkpoint) {
   state_.precision = resolved.precision;
   guard_.restore(state_);
   saved_ = {state_.step, state_.evaluated_step};
-  metrics_ = std::make_unique<MetricsWriter>(folder_.metrics_path(), state_.step);
+  metrics_ =
+      std::make_unique<MetricsWriter>(folder_.metrics_path(), state_.step, tensorboard_path());
 }
 
 TrainOutcome Trainer::run() {
@@ -94,6 +100,7 @@ TrainOutcome Trainer::run() {
       continue;
     }
     if (is_due(config_.train.log_interval)) log_step();
+    if (is_due(config_.train.eval_interval)) write_block_statistics();
     if (evaluation_is_due()) evaluate_now();
     if (config_.train.sample_interval > 0 && is_due(config_.train.sample_interval)) sample_now();
 
@@ -102,8 +109,12 @@ TrainOutcome Trainer::run() {
     const bool stop = stop_signal() != 0 || budget_used;
     if (save_is_due() || stop) save();
     if (state_.step == total_steps_) break;
-    if (stop) return stop_signal() != 0 ? TrainOutcome::kSignal : TrainOutcome::kBudget;
+    if (stop) {
+      progress_.summary();
+      return stop_signal() != 0 ? TrainOutcome::kSignal : TrainOutcome::kBudget;
+    }
   }
+  progress_.summary();
   // A signal that cut the last evaluation short has left something to do.
   const bool complete = !evaluation_is_due() || state_.evaluated_step == state_.step;
   return complete ? TrainOutcome::kFinished : TrainOutcome::kSignal;
@@ -187,7 +198,8 @@ void Trainer::log_step() {
       .grad_norm = last_grad_norm_.item<double>(),
       .tokens_per_second =
           static_cast<double>((state_.step - logged_step_) * tokens_per_step) / busy_seconds,
-      .elapsed_seconds = seconds(now - run_start_)};
+      .elapsed_seconds = seconds(now - run_start_),
+      .memory_bytes = memory_in_use_bytes(choices_.device)};
   metrics_->write(metrics);
   progress_.step(metrics);
   last_log_ = now;
@@ -227,9 +239,27 @@ void Trainer::evaluate_now() {
   const EvalMetrics metrics{.step = state_.step,
                             .validation_loss = result->loss(),
                             .tokens = result->tokens,
-                            .bits_per_byte = result->bits_per_byte()};
+                            .bits_per_byte = result->bits_per_byte(),
+                            .floor = floor_per_token()};
   metrics_->write(metrics);
-  progress_.evaluation(metrics, result->whole ? floor_per_token() : -1, is_best);
+  progress_.evaluation(metrics, result->whole ? metrics.floor : -1, is_best);
+}
+
+void Trainer::write_block_statistics() {
+  const auto start = Clock::now();
+  const BlockStatistics statistics =
+      block_statistics(unique_parameters(*model_), last_grad_norm_.item<double>());
+  metrics_->write("blocks",
+                  state_.step,
+                  {{"names", statistics.names},
+                   {"weight_rms", statistics.weight_rms},
+                   {"grad_norm", statistics.grad_norm}});
+  paused_ += Clock::now() - start;
+}
+
+std::filesystem::path Trainer::tensorboard_path() const {
+  if (!config_.logging.tensorboard) return {};
+  return folder_.root() / "tensorboard" / "events.out.tfevents.tril";
 }
 
 double Trainer::floor_per_token() const {
@@ -255,6 +285,8 @@ void Trainer::sample_now() {
     throw DivergedError(fmt::format("the sample after step {}: {}", state_.step, error.what()));
   }
   progress_.sample(state_.step, config_.train.sample_prompt + sample.text);
+  metrics_->write(
+      "sample", state_.step, {{"prompt", config_.train.sample_prompt}, {"text", sample.text}});
   paused_ += Clock::now() - start;
 }
 

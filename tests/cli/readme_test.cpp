@@ -45,6 +45,42 @@ void write_short_tril(const fs::path& path) {
   fs::permissions(path, fs::perms::owner_all);
 }
 
+/// Runs every command of a page of ours in a copy of what they need. Pages under docs/ begin where
+/// scripts/quickstart.sh ends.
+void run_commands_of(const std::string& page) {
+  const Workspace workspace;
+  const auto commands = commands_of(read_text(kProject / page));
+  REQUIRE(commands.size() >= 3);
+  for (const char* folder : {"configs", "scripts", "data"}) {
+    fs::copy(kProject / folder, workspace / folder, fs::copy_options::recursive);
+  }
+  fs::create_directory(workspace / "runs");
+  write_short_tril(workspace / "build/release/tril");
+  ProcessOptions with;
+  with.environment["PATH"] = (workspace / "build/release").string() + ":" + std::getenv("PATH");
+
+  const auto run = [&](const std::string& command) {
+    const auto result = workspace.bash(command, with);
+    INFO(command << "\n" << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK_FALSE(result.timed_out);
+  };
+  const std::string quickstart = "tril train --config configs/quickstart.json --resume=auto";
+  if (page.starts_with("docs/")) run(quickstart);
+  for (const auto& command : commands) {
+    if (!command.starts_with("scripts/")) {
+      run(command);
+      continue;
+    }
+    const fs::path script = workspace / split_words(command).front();
+    INFO(command);
+    REQUIRE(fs::exists(script));
+    CHECK((fs::status(script).permissions() & fs::perms::owner_exec) != fs::perms::none);
+    // What the script leaves behind for the commands after it, without setting up and building.
+    if (script.filename() == "quickstart.sh") run(quickstart);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("commands are found in fenced sh blocks only", "[cli][readme]") {
@@ -63,37 +99,11 @@ TEST_CASE("commands are found in fenced sh blocks only", "[cli][readme]") {
 }
 
 TEST_CASE("every command of the README works", "[cli][readme]") {
-  const Workspace workspace;
-  const auto commands = commands_of(read_text(kProject / "README.md"));
-  REQUIRE(commands.size() >= 5);
-  for (const char* folder : {"configs", "scripts", "data"}) {
-    fs::copy(kProject / folder, workspace / folder, fs::copy_options::recursive);
-  }
-  fs::create_directory(workspace / "runs");
-  write_short_tril(workspace / "build/release/tril");
-  ProcessOptions with;
-  with.environment["PATH"] = (workspace / "build/release").string() + ":" + std::getenv("PATH");
+  run_commands_of("README.md");
+}
 
-  const auto run = [&](const std::string& command) {
-    const auto result = workspace.bash(command, with);
-    INFO(command << "\n" << result.out << result.err);
-    CHECK(result.exit_code == 0);
-    CHECK_FALSE(result.timed_out);
-  };
-  for (const auto& command : commands) {
-    if (!command.starts_with("scripts/")) {
-      run(command);
-      continue;
-    }
-    const fs::path script = workspace / split_words(command).front();
-    INFO(command);
-    REQUIRE(fs::exists(script));
-    CHECK((fs::status(script).permissions() & fs::perms::owner_exec) != fs::perms::none);
-    // What the script leaves behind for the commands after it, without setting up and building.
-    if (script.filename() == "quickstart.sh") {
-      run("tril train --config configs/quickstart.json --resume=auto");
-    }
-  }
+TEST_CASE("every command of the pages on metrics and attention works", "[cli][readme]") {
+  for (const char* page : {"docs/metrics.md", "docs/attention.md"}) run_commands_of(page);
 }
 
 TEST_CASE("every script is sound shell", "[cli][readme]") {

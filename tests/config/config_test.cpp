@@ -354,7 +354,8 @@ TEST_CASE("a config made by code is checked as a file is", "[config]") {
 
 // ---------------------------------------------------------------- --set
 
-TEST_CASE("setting a key by --set: wins over the file and the last of the same key wins", "[config]") {
+TEST_CASE("setting a key by --set: wins over the file and the last of the same key wins",
+          "[config]") {
   CHECK(load_text(R"({"train": {"batch_size": 8}})", {"train.batch_size=16"}).train.batch_size ==
         16);
   CHECK(load_text("{}", {"train.batch_size=16", "train.batch_size=4"}).train.batch_size == 4);
@@ -670,6 +671,7 @@ const std::vector<std::pair<std::string, Json>>& other_values() {
       {"checkpoint.interval_minutes", 2.5},
       {"checkpoint.keep_last", 0},
       {"checkpoint.keep_best", false},
+      {"logging.tensorboard", true},
   };
   return kValues;
 }
@@ -742,7 +744,8 @@ TEST_CASE("a stored config with a foreign key is refused by origin and key", "[c
              ContainsSubstring("model.wte"));
 }
 
-TEST_CASE("setting a key by --set: on a stored config changes that key only, or a preset's keys", "[config]") {
+TEST_CASE("setting a key by --set: on a stored config changes that key only, or a preset's keys",
+          "[config]") {
   RunConfig stored;
   stored.train.batch_size = 5;
   stored.run_dir = "/r";
@@ -776,7 +779,8 @@ TEST_CASE("on resume some keys may change and all others are refused by name", "
                                             "checkpoint.interval",
                                             "checkpoint.interval_minutes",
                                             "checkpoint.keep_last",
-                                            "checkpoint.keep_best"};
+                                            "checkpoint.keep_best",
+                                            "logging.tensorboard"};
   const RunConfig stored;
   CHECK(compare_for_resume(stored, stored).empty());
   for (const auto& [key, value] : other_values()) {

@@ -92,7 +92,8 @@ class TinyRun {
     std::istringstream text(read_text(folder.metrics_path()));
     for (std::string line; std::getline(text, line);) {
       lines.push_back(Json::parse(line));
-      if (lines.back().contains("event") != evaluations) lines.pop_back();
+      const std::string event = lines.back().value("event", "");
+      if (event != (evaluations ? "eval" : "")) lines.pop_back();
     }
     return lines;
   }

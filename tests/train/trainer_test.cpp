@@ -186,7 +186,8 @@ TEST_CASE_METHOD(ValidatedTrainTest,
   Steps logged;
   for (const Json& line : run.metrics()) {
     logged.push_back(line.at("step").get<int64_t>());
-    CHECK(line.size() == 8);
+    CHECK(line.size() == 9);
+    CHECK(line.at("memory_bytes").get<int64_t>() > 1'000'000);
     CHECK(line.at("tokens") == 32 * line.at("step").get<int64_t>());
     CHECK(line.at("perplexity").get<double>() ==
           Approx(std::exp(line.at("loss").get<double>())).epsilon(1e-12));

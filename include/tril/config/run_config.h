@@ -30,6 +30,7 @@ struct RunConfig {
   ScheduleConfig schedule;
   TrainConfig train;
   CheckpointConfig checkpoint;
+  LoggingConfig logging;
 
   bool operator==(const RunConfig&) const = default;
 
@@ -65,6 +66,7 @@ struct RunConfig {
     v.section("schedule", self.schedule);
     v.section("train", self.train);
     v.section("checkpoint", self.checkpoint);
+    v.section("logging", self.logging);
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// The `train` and `checkpoint` sections: how long, in which pieces, and what is kept.
+// The `train`, `checkpoint` and `logging` sections: how long, in which pieces, what is kept and
+// told.
 
 #include <cstdint>
 #include <string>
@@ -226,6 +227,21 @@ struct CheckpointConfig {
     v.field("keep_best",
             self.keep_best,
             {.meaning = "the checkpoint of the lowest validation loss stays too",
+             .on_resume = OnResume::kMayChange});
+  }
+};
+
+/// What a run writes beside metrics.jsonl.
+struct LoggingConfig {
+  bool tensorboard = false;
+
+  bool operator==(const LoggingConfig&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit(Self& self, Visitor& v) {
+    v.field("tensorboard",
+            self.tensorboard,
+            {.meaning = "also write an event file for TensorBoard, in the run's `tensorboard/`",
              .on_resume = OnResume::kMayChange});
   }
 };

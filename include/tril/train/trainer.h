@@ -28,6 +28,7 @@ struct ResolvedChoices {
   torch::Device device = torch::kCPU;
   torch::ScalarType precision = torch::kFloat32;  ///< of matrix products; weights are fp32
   int64_t threads = 1;
+  double peak_flops = 0;  ///< per second, of matrix products here; 0: unknown. For display only
 };
 
 enum class TrainOutcome {
@@ -59,6 +60,8 @@ class Trainer {
   const CheckpointState& state() const { return state_; }
   int64_t total_steps() const { return total_steps_; }
   GPT& model() { return model_; }
+  /// Open from start() or resume() on: for events that others know about.
+  MetricsWriter& metrics() { return *metrics_; }
 
  private:
   /// One optimizer step: fetch, forward, loss, backward, clip, update.
@@ -66,12 +69,14 @@ class Trainer {
   void log_step();
   void evaluate_now();
   void sample_now();
+  void write_block_statistics();
   void save();
 
   Batch fetch(int64_t micro_step) const;
   bool is_due(int64_t interval) const;
   bool evaluation_is_due() const;
   bool save_is_due() const;
+  std::filesystem::path tensorboard_path() const;
   void require_finite();
   /// After a bad step: the state of the newest checkpoint, and windows that come after that step.
   void rewind();
