@@ -51,7 +51,7 @@ int train(TrainArguments args, const CommonOptions& common) {
   int64_t total_bytes = 0;
   for (const std::string& input : args.inputs) total_bytes += InputStream(input).size();
 
-  Progress progress(0);
+  Progress progress;
   int64_t n_bytes = 0;
   for (const std::string& name : args.inputs) {
     InputStream input(name);
