@@ -120,8 +120,8 @@ CommandEntry add_tokenizer_train_command(CLI::App& parent, CommonOptions& common
   command
       ->add_option(
           "--special", args->special, "A special token; may be repeated (default: <|endoftext|>)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   command->add_flag("--no-special", args->no_special, "No special token");
   command->add_flag("--allow-special",
                     args->allow_special,

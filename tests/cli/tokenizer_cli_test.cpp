@@ -3,6 +3,7 @@
 #include "cli/workspace.h"
 #include "support/gpt2_vocabulary.h"
 #include "support/shared_data.h"
+#include "tril/base/utf8.h"
 
 using namespace tril;
 using namespace tril::testing;

@@ -184,7 +184,7 @@ TEST_CASE("long pieces are thinned out alike in any order when memory is short",
   for (std::string& text : texts) {
     for (int i = 0; i < 40'000; ++i) {
       // Thousands of different long words, and a few short ones.
-      const unsigned number = random() % 30'000;
+      const auto number = static_cast<unsigned>(random() % 30'000);
       text += fmt::format(
           " {}{}", number % 3 == 0 ? "it" : "wonderfully", std::string(1 + number % 7, 'z'));
       for (unsigned rest = number; rest > 0; rest /= 20) {
