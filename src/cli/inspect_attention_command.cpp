@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -24,6 +25,9 @@ namespace {
 /// Maps of more than this are refused, and pages too: a browser would not bear them.
 constexpr int64_t kMostMapBytes = int64_t{2} << 30;
 constexpr int64_t kMostPageBytes = int64_t{96} << 20;
+
+/// Of the map in the terminal, which has as many rows: a larger one would fill pages.
+constexpr size_t kMapColumns = 64;
 
 struct AttentionArguments {
   RunArgument run;
@@ -117,7 +121,8 @@ int inspect_attention(const AttentionArguments& args, const CommonOptions& commo
   if (!args.out.empty()) return 0;
   const ReportedHead& head = most_telling_head(report);
   write_out(attention_table(report) + "\n" +
-            attention_text_map(report, head, terminal_columns(), terminal_shows_utf8()));
+            attention_text_map(
+                report, head, std::min(terminal_columns(), kMapColumns), terminal_shows_utf8()));
   print_out("\nheads one by one and fused attention differ by at most {:.1g}\n",
             report.path_difference);
   return 0;

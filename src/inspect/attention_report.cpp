@@ -15,6 +15,9 @@ namespace {
 constexpr std::array<const char*, 6> kShades{" ", "\u00b7", "\u2591", "\u2592", "\u2593", "\u2588"};
 constexpr std::array<const char*, 6> kAsciiShades{" ", ".", ":", "+", "#", "@"};
 
+/// Less than this above chance tells nothing about a head.
+constexpr double kLeastGain = 0.02;
+
 std::string quoted_csv(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
@@ -24,7 +27,9 @@ std::string quoted_csv(const std::string& text) {
 
 double above_chance(const HeadScores& s) {
   if (s.n_repeats == 0) return 0;
-  return std::max(s.induction - s.induction_by_chance, s.earlier_mention - s.mention_by_chance);
+  const double gain =
+      std::max(s.induction - s.induction_by_chance, s.earlier_mention - s.mention_by_chance);
+  return gain > kLeastGain ? gain : 0;
 }
 
 }  // namespace

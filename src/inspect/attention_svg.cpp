@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <vector>
 
 #include "tril/inspect/attention_report.h"
 #include "tril/plot/svg.h"
@@ -13,7 +13,8 @@ namespace tril {
 namespace {
 
 constexpr double kMargin = 16;
-constexpr int kLevels = 20;            ///< shades of a map
+constexpr int kLevels = 20;            ///< shades of a large map
+constexpr int kFewLevels = 8;          ///< of a small one, to keep the file small
 constexpr double kLetterWidth = 10.2;  ///< of the text above a map, 17 px monospace
 constexpr double kLineHeight = 26;
 
@@ -22,14 +23,20 @@ void add(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
 }
 
-/// Shade of a weight: 0 … kLevels, by its square root, so that small weights show too.
-int level_of(float weight) {
-  return static_cast<int>(std::lround(std::sqrt(std::max(0.0F, weight)) * kLevels));
+/// Shade of a weight: 0 … n_levels, by its square root, so that small weights show too.
+int level_of(float weight, int n_levels) {
+  const double root = std::sqrt(std::max(0.0F, weight));
+  return static_cast<int>(std::lround(root * n_levels));
 }
 
 /// One map with its corner at (x, y), `size` pixels wide. The mask is what stays white.
-void draw_map(
-    std::string& out, const ReportedHead& head, size_t n, double x, double y, double size) {
+void draw_map(std::string& out,
+              const ReportedHead& head,
+              size_t n,
+              double x,
+              double y,
+              double size,
+              int n_levels) {
   const double cell = size / static_cast<double>(n);
   add(out,
       R"svg(<g transform="translate({:.1f} {:.1f}) scale({:.4f})" shape-rendering="crispEdges">)svg",
@@ -39,22 +46,23 @@ void draw_map(
   std::string steps = "M0 0";  // the allowed triangle, stair by stair
   for (size_t i = 0; i < n; ++i) add(steps, "H{}V{}", i + 1, i + 1);
   add(out, R"svg(<path d="{}H0z" fill="var(--heat0)"/><g fill="var(--heat1)">)svg", steps);
-  std::array<std::string, kLevels + 1> paths;
+  std::vector<std::string> paths(static_cast<size_t>(n_levels) + 1);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0, end; j <= i; j = end) {  // neighbours of one shade are one rectangle
-      const int level = level_of(head.weights[i * n + j]);
-      for (end = j + 1; end <= i && level_of(head.weights[i * n + end]) == level;) ++end;
-      if (level > 1) {
+      const int level = level_of(head.weights[i * n + j], n_levels);
+      end = j + 1;
+      while (end <= i && level_of(head.weights[i * n + end], n_levels) == level) ++end;
+      if (level > n_levels / kLevels) {  // the faintest shade of many is not seen
         add(paths[static_cast<size_t>(level)], "M{} {}h{}v1h-{}z", j, i, end - j, end - j);
       }
     }
   }
-  for (int level = 1; level <= kLevels; ++level) {
+  for (int level = 1; level <= n_levels; ++level) {
     const auto& path = paths[static_cast<size_t>(level)];
     if (path.empty()) continue;
     add(out,
         R"svg(<path opacity="{:.2f}" d="{}"/>)svg",
-        static_cast<double>(level) / kLevels,
+        static_cast<double>(level) / n_levels,
         path);
   }
   out += "</g></g>";
@@ -190,7 +198,7 @@ std::string one_head(const AttentionReport& report, const ReportedHead& head) {
       y - 12);
   y += labels;
   draw_labels(body, report, kMargin + labels, y, cell);
-  draw_map(body, head, n, kMargin + labels, y, map);
+  draw_map(body, head, n, kMargin + labels, y, map, kLevels);
   const double height = y + map + kMargin;
   return fmt::format(
       R"svg(<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="block {} head {}: {}"><style>{}</style><rect width="100%" height="100%" fill="var(--paper)"/>{}</svg>
@@ -237,7 +245,7 @@ std::string attention_svg(const AttentionReport& report) {
         head.block,
         head.head,
         escape_markup(head.scores.role));
-    draw_map(out, head, report.ids.size(), x, y, kMap);
+    draw_map(out, head, report.ids.size(), x, y, kMap, kFewLevels);
   }
   return out + "</svg>\n";
 }

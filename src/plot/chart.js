@@ -84,7 +84,8 @@ class LineChart {
       svg.append(svgNode('line', {class: 'grid', x1: left, x2: right, y1: py(tick), y2: py(tick)}));
       svg.append(svgNode('text', {class: 'quiet', x: left - 7, y: py(tick) + 4, 'text-anchor': 'end'}, formatNumber(tick)));
     }
-    for (const tick of niceTicks(x0, x1, (right - left) / 85))
+    const whole = spec.series.every(s => s.x.every(Number.isInteger));
+    for (const tick of niceTicks(x0, x1, (right - left) / 85)) if (!whole || Number.isInteger(+tick.toFixed(6)))
       svg.append(svgNode('text', {class: 'quiet', x: px(tick), y: bottom + 17, 'text-anchor': 'middle'}, formatNumber(tick)));
     svg.append(svgNode('text', {class: 'quiet', x: (left + right) / 2, y: bottom + 34, 'text-anchor': 'middle'}, spec.x || ''));
     for (const r of spec.references || []) if (shown(r.y) && !empty) {
