@@ -47,12 +47,17 @@ EvaluationText open_text(const EvaluateArguments& args, const LoadedRun& run) {
     }
     return {tokenize_cached({.text = path}, run.tokenizer).train, args.data, std::nullopt};
   }
-  const TrainingData data =
-      open_training_data(run.config.data, run.config.model.context_length, run.tokenizer, {});
-  if (!data.validation) {
+  const auto require_validation = [&](bool there) {
+    if (there) return;
     throw DataError(
         fmt::format("{} has no validation split: give a text with --data FILE", args.run.run));
-  }
+  };
+  // An imported model has none: said before any text is opened.
+  require_validation(run.config.data.validation_fraction > 0 ||
+                     !run.config.data.validation.empty());
+  const TrainingData data =
+      open_training_data(run.config.data, run.config.model.context_length, run.tokenizer, {});
+  require_validation(data.validation.has_value());
   return {*data.validation, "the validation split", data.validation_floor_nats};
 }
 
