@@ -86,12 +86,14 @@ void save_checkpoint(const fs::path& folder, const CheckpointContent& content) {
       throw ResourceError(
           fmt::format("cannot make the folder {}: {}", temporary.string(), error.message()));
     }
-    const std::vector<ManifestFile> files = {
+    std::vector<ManifestFile> files = {
         write_tensors(temporary, kModelName, content.parameters),
-        write_tensors(temporary, kOptimizerName, content.optimizer),
         write_text(temporary, kStateName, dump_json(state_to_json(content.state)) + "\n"),
         write_text(temporary, kConfigName, dump_json(content.config) + "\n"),
         write_text(temporary, kTokenizerName, dump_json(content.tokenizer) + "\n")};
+    if (!content.optimizer.empty()) {
+      files.insert(files.begin() + 1, write_tensors(temporary, kOptimizerName, content.optimizer));
+    }
     for (const ManifestFile& file : files) read_back(temporary, file);
     // The manifest comes last: only a folder with one counts as a checkpoint.
     write_text(
@@ -188,12 +190,18 @@ void Checkpoint::load_parameters(const std::vector<NamedTensor>& parameters) con
   load_tensors(SafetensorsFile::open(checked(kModelName)), parameters);
 }
 
-void Checkpoint::load_optimizer(const std::vector<NamedTensor>& optimizer) const {
+void Checkpoint::require_optimizer() const {
   if (!has_optimizer()) {
     throw CheckpointError(fmt::format(
-        "{}: weights only: there is no optimizer state to resume from. Start a new run instead",
+        "{}: weights only: there is no optimizer state to resume from. Start a new run from it: "
+        "tril train --config FILE --set init_from={}",
+        folder_.string(),
         folder_.string()));
   }
+}
+
+void Checkpoint::load_optimizer(const std::vector<NamedTensor>& optimizer) const {
+  require_optimizer();
   load_tensors(SafetensorsFile::open(checked(kOptimizerName)), optimizer);
 }
 

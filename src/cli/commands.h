@@ -38,6 +38,8 @@ CommandEntry add_report_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_checkpoint_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_config_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_corpus_command(CLI::App& app, CommonOptions& common);
+CommandEntry add_import_command(CLI::App& app, CommonOptions& common);
+CommandEntry add_export_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_doctor_command(CLI::App& app, CommonOptions& common);
 
 }  // namespace tril::cli

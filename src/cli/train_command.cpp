@@ -21,6 +21,7 @@
 #include "tril/config/run_config.h"
 #include "tril/data/training_data.h"
 #include "tril/train/automatic_precision.h"
+#include "tril/train/initial_weights.h"
 #include "tril/train/machine.h"
 #include "tril/train/memory_estimate.h"
 #include "tril/train/progress.h"
@@ -117,6 +118,7 @@ std::optional<ResumePoint> find_resume_point(const TrainArguments& args, const R
     }
   }
   Checkpoint checkpoint = Checkpoint::open(*path);
+  checkpoint.require_optimizer();
   if (args.resume == "latest") require_whole(checkpoint);
   RunConfig config = stored_config(checkpoint);
   CheckpointState state = checkpoint.state();
@@ -139,6 +141,22 @@ void require_unchanged(const RunFolder& folder,
                   "of step {}). Try again",
                   folder.root().string(),
                   latest ? latest->step : 0));
+}
+
+/// What `init_from` names.
+struct InitialWeights {
+  Checkpoint checkpoint;
+  ModelConfig model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+std::optional<InitialWeights> find_initial_weights(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  Checkpoint checkpoint = open_run_argument(path, "latest");
+  ModelConfig model = stored_config(checkpoint).model;
+  auto tokenizer = tokenizer_from_json(checkpoint.tokenizer(),
+                                       (checkpoint.folder() / "tokenizer.json").string());
+  return InitialWeights{std::move(checkpoint), std::move(model), std::move(tokenizer)};
 }
 
 /// Refuses to write into a folder that holds a run, unless told to.
@@ -329,6 +347,14 @@ int train(const TrainArguments& args, const CommonOptions& common) {
                     folder.root().string()));
   }
 
+  // Keys of the model that nobody gives are those of the weights the run has or begins with.
+  std::optional<InitialWeights> initial;
+  if (asked && !asked->init_from.empty()) {
+    if (!point) initial = find_initial_weights(asked->init_from);
+    const ModelConfig base = point ? point->config.model : initial->model;
+    asked = load_run_config(fs::path(*args.config), args.sets, &base);
+  }
+
   RunConfig config = merge_config(args, asked, point);
   config.run_dir = folder.root().string();
   if (common.device) config.device = *common.device;
@@ -349,6 +375,7 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   if (point)
     tokenizer =
         tokenizer_from_json(point->checkpoint.tokenizer(), point->checkpoint.folder().string());
+  if (initial) tokenizer = tokenizer_for_initial_weights(initial->tokenizer, config.data.tokenizer);
   Progress data_progress;
   const TrainingData data = open_training_data(
       config.data,
@@ -362,6 +389,10 @@ int train(const TrainArguments& args, const CommonOptions& common) {
        .stop = [] { return stop_signal() != 0; },
        .notice = [](const std::string& message) { spdlog::info("{}", message); }});
   data_progress.clear();
+  if (initial) {  // a larger tokenizer makes the vocabulary grow
+    config.model.vocab_size = std::max(config.model.vocab_size, data.tokenizer->vocab_size());
+    require_initial_weights_fit(initial->model, config.model, config.init_from);
+  }
   resolve_vocabulary(config.model, *data.tokenizer);
   validate(config, "resolved config");
 
@@ -386,6 +417,16 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   }
   require_memory(estimate, choices.device);
 
+  const double run_flops =
+      flops_per_token(config.model) *
+      static_cast<double>(config.train.windows_per_step(config.model.context_length) *
+                          config.model.context_length) *
+      static_cast<double>(steps_of(config, data));
+  if (run_flops > kLongRunFlops) {
+    choices.peak_flops = peak_matmul_rate(choices.device, choices.precision, choices.threads);
+  }
+  // What only shows when model and optimizer are made is refused before anything is written.
+  Trainer trainer(config, choices, data, folder);
   folder.create_and_lock();
   require_unchanged(folder, point, args);
   if (point) {
@@ -400,20 +441,15 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   write_file_atomically(folder.tokenizer_path(), dump_json(data.tokenizer->to_json()) + "\n");
   spdlog::debug("config: {}", dump_json(to_json(config), -1));
 
-  const double run_flops =
-      flops_per_token(config.model) *
-      static_cast<double>(config.train.windows_per_step(config.model.context_length) *
-                          config.model.context_length) *
-      static_cast<double>(steps_of(config, data));
-  if (run_flops > kLongRunFlops) {
-    choices.peak_flops = peak_matmul_rate(choices.device, choices.precision, choices.threads);
-  }
-  Trainer trainer(config, choices, data, folder);
   if (point) {
     trainer.resume(point->checkpoint);
     spdlog::info("resuming from {}", point->checkpoint.folder().string());
   } else {
     trainer.start();
+    if (initial) {
+      load_initial_weights(trainer.model(), initial->model, initial->checkpoint);
+      spdlog::info("weights     from {}", initial->checkpoint.folder().string());
+    }
   }
   const RunStart start{.config = config,
                        .choices = choices,

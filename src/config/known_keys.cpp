@@ -37,6 +37,7 @@ std::optional<std::string_view> translate(std::string_view foreign) {
       {"n_layers", "model.n_blocks"},
       {"num_layers", "model.n_blocks"},
       {"num_heads", "model.n_head"},
+      {"num_key_value_heads", "model.n_kv_head"},
       {"d_model", "model.n_embed"},
       {"n_embd", "model.n_embed"},
       {"block_size", "model.context_length"},

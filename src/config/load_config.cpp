@@ -227,12 +227,14 @@ std::string config_name(const std::optional<fs::path>& file) {
 }
 
 RunConfig load_run_config(const std::optional<fs::path>& file,
-                          const std::vector<std::string>& sets) {
+                          const std::vector<std::string>& sets,
+                          const ModelConfig* base_model) {
   std::vector<Layer> layers;
   std::vector<fs::path> chain;
   if (file) read_layers(*file, chain, layers);
   layers.push_back(layer_from_sets(sets));
   RunConfig config;
+  if (base_model != nullptr) config.model = *base_model;
   apply_layers(config, layers);
   if (config.run_dir.empty()) {
     const Rule rule{.path = PathBase::kWorkingFolder};

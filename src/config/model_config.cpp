@@ -12,11 +12,13 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Weights of the matrices in one block: query, key, value (3 C C), projection (C C), feed-forward.
+/// Weights of the matrices in one block: query, projection (C C each), key, value (C by the heads
+/// they have), feed-forward.
 int64_t block_matrix_weights(const ModelConfig& config) {
   const int64_t C = config.n_embed;
   const int64_t n_ffn_matrices = config.activation == Activation::kSwiglu ? 3 : 2;
-  return 4 * C * C + n_ffn_matrices * C * config.ffn_size();
+  const int64_t kv_width = config.kv_heads() * config.head_size();
+  return 2 * C * C + 2 * C * kv_width + n_ffn_matrices * C * config.ffn_size();
 }
 
 int64_t norm_parameters(const ModelConfig& config) {
@@ -70,6 +72,14 @@ void validate(const ModelConfig& config, const std::string& origin) {
         config.head_size(),
         config.n_head * config.head_size()));
   }
+  if (config.n_head % config.kv_heads() != 0) {
+    throw ConfigError(fmt::format(
+        "{}: model.n_head must be a multiple of model.n_kv_head, so that each head of keys and "
+        "values serves as many heads; found n_head {} and n_kv_head {}.",
+        origin,
+        config.n_head,
+        config.n_kv_head));
+  }
   if (config.positions == Positions::kRope && config.head_size() % 2 != 0) {
     throw ConfigError(fmt::format(
         "{}: with model.positions rope the head size n_embed / n_head must be even, since "
@@ -87,7 +97,7 @@ int64_t parameter_count(const ModelConfig& config) {
   const int64_t F = config.ffn_size();
   const int64_t V = config.padded_vocab_size();
   int64_t block = block_matrix_weights(config) + 2 * norm_parameters(config);
-  if (config.qkv_bias) block += 3 * C;
+  if (config.qkv_bias) block += C + 2 * config.kv_heads() * config.head_size();
   if (config.bias) block += C + (config.activation == Activation::kSwiglu ? 2 * F : F) + C;
   int64_t count = V * C + L * block + norm_parameters(config);
   if (config.positions == Positions::kLearned) count += config.context_length * C;

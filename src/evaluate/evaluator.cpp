@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <vector>
 
 #include "tril/base/error.h"
@@ -42,6 +43,19 @@ int64_t count_bytes(const torch::Tensor& targets, const std::vector<int64_t>& to
   int64_t bytes = 0;
   for (int64_t i = 0; i < ids.numel(); ++i) bytes += token_sizes[static_cast<size_t>(data[i])];
   return bytes;
+}
+
+/// Of a mean over all tokens, from sums over windows (a ratio estimate: each window is one draw).
+double standard_error(std::span<const double> nats, std::span<const double> tokens, double loss) {
+  const auto n = static_cast<double>(nats.size());
+  if (n < 2) return std::numeric_limits<double>::quiet_NaN();
+  double squares = 0;
+  double total = 0;
+  for (size_t i = 0; i < nats.size(); ++i) {
+    squares += (nats[i] - tokens[i] * loss) * (nats[i] - tokens[i] * loss);
+    total += tokens[i];
+  }
+  return std::sqrt(squares * n / (n - 1)) / total;
 }
 
 }  // namespace
@@ -94,8 +108,8 @@ std::optional<Evaluation> evaluate(GPT& model,
       options.batch_size > 0 ? options.batch_size : std::max<int64_t>(1, kTokensPerBatch / t);
 
   Evaluation result;
-  torch::Tensor nats =
-      torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(device));
+  std::vector<torch::Tensor> window_nats;  // stay on the device until the end
+  std::vector<double> window_tokens;
   for (int64_t first = 0; first < n_windows;) {
     if (options.should_stop && options.should_stop()) return std::nullopt;
     // Windows of one batch are equally long; the last of the file may be shorter and goes alone.
@@ -107,13 +121,18 @@ std::optional<Evaluation> evaluate(GPT& model,
     }
     const Batch batch =
         make_batch(tokens, {starts.data() + first, static_cast<size_t>(n)}, length, device);
-    nats += token_losses(model, batch.inputs, batch.targets).sum(torch::kFloat64);
+    window_nats.push_back(token_losses(model, batch.inputs, batch.targets)
+                              .sum(/*dim=*/{1}, /*keepdim=*/false, torch::kFloat64));  // (B)
+    window_tokens.insert(window_tokens.end(), static_cast<size_t>(n), static_cast<double>(length));
     result.tokens += batch.targets.numel();
     result.bytes += count_bytes(batch.targets, token_sizes);
     first += n;
     if (options.on_progress) options.on_progress(result.tokens, n_windows * t);
   }
-  result.nats = nats.item<double>();
+  const torch::Tensor all_nats = torch::cat(window_nats).to(torch::kCPU);
+  result.nats = all_nats.sum().item<double>();
+  result.standard_error = standard_error(
+      {all_nats.const_data_ptr<double>(), window_tokens.size()}, window_tokens, result.loss());
   result.whole = result.tokens == tokens.size() - 1;
   return result;
 }

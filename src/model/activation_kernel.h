@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "tril/base/vector_math.h"
 #include "tril/config/model_config.h"
-#include "vector_math.h"
 
 namespace tril {
 

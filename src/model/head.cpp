@@ -19,7 +19,7 @@ torch::Tensor normalize_qk(const torch::Tensor& x, double epsilon) {
   return torch::rms_norm(x, {x.size(-1)}, /*weight=*/{}, epsilon);
 }
 
-HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables)
+HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables, const HeadImpl* group)
     : rotary_(tables.rotary),
       qk_norm_(config.qk_norm),
       norm_epsilon_(config.norm_epsilon),
@@ -27,8 +27,8 @@ HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables)
   const auto options =
       torch::nn::LinearOptions(config.n_embed, config.head_size()).bias(config.qkv_bias);
   query = register_module("query", torch::nn::Linear(options));
-  key = register_module("key", torch::nn::Linear(options));
-  value = register_module("value", torch::nn::Linear(options));
+  key = register_module("key", group != nullptr ? group->key : torch::nn::Linear(options));
+  value = register_module("value", group != nullptr ? group->value : torch::nn::Linear(options));
   tril = register_buffer("tril", tables.tril);  // a handle on the model's one mask
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string_view>
+#include <unordered_set>
 
 #include "tril/base/counter_random.h"
 
@@ -28,9 +29,11 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 void initialize(GPT& model, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   const double residual_std = 0.02 / std::sqrt(2.0 * static_cast<double>(model->config().n_blocks));
+  std::unordered_set<const void*> seen;  // keys and values that several heads share: the first name
   for (const auto& item : model->named_parameters()) {
     const std::string& name = item.key();
     const torch::Tensor& tensor = item.value();
+    if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
     if (name.ends_with("bias")) {
       tensor.zero_();
     } else if (ends_with_any(name, {"ln1.weight", "ln2.weight", "final_norm.weight"})) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "vector_math.h"
+#include "tril/base/vector_math.h"
 
 namespace tril {
 

@@ -29,7 +29,14 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const ModelConfig& config,
       norm_epsilon_(config.norm_epsilon),
       dropout_(config.dropout) {
   heads = register_module("heads", torch::nn::ModuleList());
-  for (int64_t h = 0; h < n_head_; ++h) heads->push_back(Head(config, tables));
+  // Heads of one group share the key and value of its first; the packed matrices below repeat them.
+  const int64_t group_size = n_head_ / config.kv_heads();
+  const HeadImpl* group = nullptr;
+  for (int64_t h = 0; h < n_head_; ++h) {
+    const Head head(config, tables, h % group_size == 0 ? nullptr : group);
+    if (h % group_size == 0) group = head.get();
+    heads->push_back(head);
+  }
   proj = register_module(
       "proj",
       torch::nn::Linear(

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "dispatch.h"
-#include "vector_math.h"
+#include "tril/base/vector_math.h"
 
 namespace tril {
 namespace {

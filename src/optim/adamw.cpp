@@ -1,14 +1,27 @@
 #include "tril/optim/adamw.h"
 
+#include <algorithm>
+
+#include "tril/optim/parameter_rules.h"
+
 namespace tril {
 
 AdamW::AdamW(std::vector<NamedTensor> parameters, const OptimizerConfig& config) : config_(config) {
   TORCH_CHECK(!parameters.empty(), "AdamW: no parameters");
   step_ = torch::zeros({}, parameters[0].tensor.options().dtype(torch::kFloat32));
-  groups_.resize(2);
-  groups_[0].weight_decay = config.weight_decay;
+  const LayerRates rates(parameters, config.layer_decay);
   for (auto& [name, tensor] : parameters) {
-    Group& group = groups_[tensor.dim() >= 2 ? 0 : 1];
+    const double weight_decay = tensor.dim() >= 2 ? config.weight_decay : 0.0;
+    const double rate_factor = rates.factor(name);
+    auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) {
+      return g.weight_decay == weight_decay && g.rate_factor == rate_factor;
+    });
+    if (found == groups_.end()) {
+      found = groups_.insert(groups_.end(), Group{});
+      found->weight_decay = weight_decay;
+      found->rate_factor = rate_factor;
+    }
+    Group& group = *found;
     group.names.push_back(name);
     group.parameters.push_back(tensor);
     group.exp_avgs.push_back(torch::zeros_like(tensor));
@@ -22,7 +35,6 @@ void AdamW::step(double learning_rate, const GradientNorm& gradient) {
   const torch::NoGradGuard no_grad;
   step_.add_(1.0 - gradient.found_inf);
   for (Group& group : groups_) {
-    if (group.parameters.empty()) continue;
     std::vector<torch::Tensor> gradients;
     gradients.reserve(group.parameters.size());
     for (const auto& parameter : group.parameters) gradients.push_back(parameter.grad());
@@ -32,7 +44,7 @@ void AdamW::step(double learning_rate, const GradientNorm& gradient) {
                       group.exp_avg_sqs,
                       /*max_exp_avg_sqs=*/{},
                       group.steps,
-                      learning_rate,
+                      learning_rate * group.rate_factor,
                       config_.beta1,
                       config_.beta2,
                       group.weight_decay,

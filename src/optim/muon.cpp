@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tril/optim/newton_schulz.h"
+#include "tril/optim/parameter_rules.h"
 
 namespace tril {
 
@@ -13,15 +14,20 @@ Muon::Muon(const std::vector<NamedTensor>& matrices,
     : config_(config) {
   TORCH_CHECK(!matrices.empty(), "Muon: no matrices");
   products_ = products.value_or(newton_schulz_dtype(matrices[0].tensor.device()));
+  const LayerRates rates(matrices, config.layer_decay);
   for (const auto& [name, tensor] : matrices) {
+    const double rate_factor = rates.factor(name);
     TORCH_CHECK(tensor.dim() == 2, "Muon: ", name, " is not a matrix");
     const auto has_room = [&](const Batch& batch) {
       const auto n = static_cast<int64_t>(batch.matrices.size());
-      return batch.matrices[0].sizes() == tensor.sizes() &&
+      return batch.matrices[0].sizes() == tensor.sizes() && batch.rate_factor == rate_factor &&
              (n + 1) * tensor.numel() <= kMuonBatchElements;
     };
     auto batch = std::find_if(batches_.begin(), batches_.end(), has_room);
-    if (batch == batches_.end()) batch = batches_.insert(batches_.end(), Batch{});
+    if (batch == batches_.end()) {
+      batch = batches_.insert(batches_.end(), Batch{});
+      batch->rate_factor = rate_factor;
+    }
     batch->names.push_back(name);
     batch->matrices.push_back(tensor);
   }
@@ -37,8 +43,9 @@ void Muon::step(double learning_rate, const GradientNorm& gradient) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor alive = 1.0 - gradient.found_inf;  // 1, or 0: nothing may change
   const torch::Tensor is_bad = gradient.found_inf.gt(0);
-  const torch::Tensor keep = 1.0 - alive * (learning_rate * config_.weight_decay);
   for (Batch& batch : batches_) {
+    const double batch_rate = learning_rate * batch.rate_factor;
+    const torch::Tensor keep = 1.0 - alive * (batch_rate * config_.weight_decay);
     std::vector<torch::Tensor> gradients;
     gradients.reserve(batch.matrices.size());
     for (const auto& matrix : batch.matrices) gradients.push_back(matrix.grad());
@@ -48,7 +55,7 @@ void Muon::step(double learning_rate, const GradientNorm& gradient) {
     g.lerp_(batch.momentum, config_.momentum);  // Nesterov: one step ahead
 
     const auto rows = static_cast<double>(g.size(1)), columns = static_cast<double>(g.size(2));
-    const double rate = learning_rate * std::sqrt(std::max(1.0, rows / columns));
+    const double rate = batch_rate * std::sqrt(std::max(1.0, rows / columns));
     const torch::Tensor update =
         newton_schulz(g, products_).to(g.scalar_type()).mul_(alive * -rate);
     at::_foreach_mul_(batch.matrices, keep);

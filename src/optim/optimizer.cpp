@@ -1,5 +1,7 @@
 #include "tril/optim/optimizer.h"
 
+#include "tril/optim/parameter_rules.h"
+
 namespace tril {
 
 bool is_muon_matrix(const NamedTensor& parameter) {
@@ -9,7 +11,7 @@ bool is_muon_matrix(const NamedTensor& parameter) {
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerConfig& config)
     : config_(config) {
   std::vector<NamedTensor> matrices, others;
-  for (const NamedTensor& parameter : parameters) {
+  for (const NamedTensor& parameter : without_frozen(parameters, config.frozen)) {
     const bool takes_muon = config.name == OptimizerName::kMuon && is_muon_matrix(parameter);
     (takes_muon ? matrices : others).push_back(parameter);
     parameters_.push_back(parameter.tensor);

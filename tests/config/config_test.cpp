@@ -836,7 +836,8 @@ TEST_CASE("every shipped config loads", "[config]") {
                            "classic_13m",
                            "classic_77m",
                            "classic_406m",
-                           "gpt2_124m"}) {
+                           "gpt2_124m",
+                           "tales_llama"}) {
     INFO(name);
     CHECK(names.count(name) == 1);
   }

@@ -244,3 +244,56 @@ TEST_CASE("options out of range are refused by name", "[generate]") {
   CHECK_NOTHROW(
       validate({.temperature = 0, .top_k = 0, .top_p = 1, .min_p = 1, .repetition_penalty = 1.3}));
 }
+
+TEST_CASE("a logit bias comes before everything else", "[generate]") {
+  const std::vector<float> logits = {1, 2, 3};
+  SamplingOptions options;
+  options.temperature = 0;
+  options.logit_bias = {{0, 2.5}};
+  CHECK(sample_token(logits, {}, options, 0) == 0);  // 3.5 beats 3
+  options.repetition_penalty = 2;                    // halves the 3.5, not the 1
+  CHECK(sample_token(logits, std::vector<int64_t>{0}, options, 0) == 2);
+  options.logit_bias = {{2, -100}, {7, 100}};  // an id that is not there changes nothing
+  CHECK(sample_token(logits, {}, options, 0) == 1);
+  options.logit_bias = {{1, 1e308}, {1, 1e308}};  // no infinity
+  CHECK(sample_token(logits, {}, options, 0) == 1);
+  options.temperature = 1e-8;
+  CHECK(sample_token(logits, {}, options, 0.99) == 1);
+  options.logit_bias = {{1, std::numeric_limits<double>::quiet_NaN()}};
+  CHECK_THROWS_AS(validate(options), ConfigError);
+  options.logit_bias = {{-1, 0}};
+  CHECK_THROWS_AS(validate(options), ConfigError);
+}
+
+TEST_CASE("log-probabilities are those of the softmax", "[generate]") {
+  // exp: 1, 2, 4, 1: of 8.
+  const std::vector<float> logits = {0, std::log(2.0F), std::log(4.0F), 0};
+  const TokenLogProbabilities result = log_probabilities(logits, 1, 3);
+  CHECK(result.chosen == Approx(std::log(2.0 / 8)));
+  REQUIRE(result.top.size() == 3);
+  CHECK(result.top[0].first == 2);
+  CHECK(result.top[0].second == Approx(std::log(4.0 / 8)));
+  CHECK(result.top[1].first == 1);
+  CHECK(result.top[2].first == 0);  // a tie: the lower id
+  CHECK(log_probabilities(logits, 0, 99).top.size() == 4);
+  CHECK(log_probabilities(logits, 0, 0).top.empty());
+  const std::vector<float> far = {1000, -1000};
+  CHECK(log_probabilities(far, 0, 0).chosen == Approx(0.0));
+  CHECK(log_probabilities(far, 1, 0).chosen == Approx(-2000.0));
+}
+
+TEST_CASE("one sampler draws row after row as if each were the first", "[generate]") {
+  SamplingOptions options;
+  options.top_k = 2;
+  options.min_p = 0.05;
+  options.top_p = 0.9;
+  options.repetition_penalty = 1.3;
+  Sampler sampler(options);
+  const std::vector<float> a = {1, 2, 3, 2.5F};
+  const std::vector<float> b = {5, -1};
+  const std::vector<int64_t> context = {2};
+  for (const double u : {0.0, 0.3, 0.6, 0.99}) {
+    CHECK(sampler.draw(a, context, u) == sample_token(a, context, options, u));
+    CHECK(sampler.draw(b, {}, u) == sample_token(b, {}, options, u));
+  }
+}

@@ -21,7 +21,7 @@ namespace tril {
 /// What a save needs; references only.
 struct CheckpointContent {
   const std::vector<NamedTensor>& parameters;
-  const std::vector<NamedTensor>& optimizer;
+  const std::vector<NamedTensor>& optimizer;  ///< empty: weights only, no optimizer.safetensors
   const CheckpointState& state;
   const OrderedJson& config;
   const OrderedJson& tokenizer;
@@ -44,6 +44,8 @@ class Checkpoint {
   Json config() const;
   Json tokenizer() const;
   bool has_optimizer() const;
+  /// Throws when the checkpoint holds weights only: there is nothing to resume.
+  void require_optimizer() const;
 
   void load_parameters(const std::vector<NamedTensor>& parameters) const;
   /// Throws when the checkpoint holds weights only.

@@ -62,6 +62,7 @@ struct ModelConfig {
   int64_t context_length = 128;  ///< T, the longest
   int64_t n_embed = 128;         ///< C
   int64_t n_head = 4;            ///< H
+  int64_t n_kv_head = 0;         ///< heads of keys and values; 0: n_head
   int64_t n_blocks = 4;          ///< L
   Positions positions = Positions::kRope;
   double rope_base = 10000;
@@ -84,6 +85,8 @@ struct ModelConfig {
 
   /// D = C / H (whole in a valid config).
   int64_t head_size() const { return n_embed / n_head; }
+  /// Heads of keys and values; H / kv_heads() query heads share each.
+  int64_t kv_heads() const { return n_kv_head > 0 ? n_kv_head : n_head; }
   /// F: ffn_width, or 8C/3 (floor) rounded up to 64 for swiglu, or ffn_multiplier * C.
   int64_t ffn_size() const;
   /// V rounded up to vocab_multiple: the rows of the embedding. Ids from vocab_size on are padding.
@@ -110,6 +113,12 @@ struct ModelConfig {
             {.meaning = "H: attention heads per block; each has D = C / H dimensions, an even "
                         "number with rope",
              .min = 1,
+             .max = 1 << 16});
+    v.field("n_kv_head",
+            self.n_kv_head,
+            {.meaning = "heads of keys and values: `n_head` / `n_kv_head` heads in a row share one "
+                        "(grouped queries), which makes the cache smaller; 0: one for each head",
+             .min = 0,
              .max = 1 << 16});
     v.field("n_blocks", self.n_blocks, {.meaning = "L: blocks", .min = 1, .max = 1 << 12});
     v.field("positions",
@@ -188,8 +197,8 @@ ModelConfig model_preset(Preset preset);
 /// Sets the keys a preset decides, and `preset`; sizes and the rest stay.
 void apply_preset(ModelConfig& config, Preset preset);
 
-/// Contradictions between keys: C not a multiple of H, odd D with rope. Throws ConfigError that
-/// begins with `origin` and gives both numbers.
+/// Contradictions between keys: C not a multiple of H, H not of n_kv_head, odd D with rope. Throws
+/// ConfigError that begins with `origin` and gives both numbers.
 void validate(const ModelConfig& config, const std::string& origin);
 
 /// Numbers in the model's parameters (padded vocabulary; a tied matrix counts once).

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "tril/config/field.h"
 
@@ -28,6 +29,8 @@ struct OptimizerConfig {
   double epsilon = 1e-8;
   double weight_decay = 0.1;
   double grad_clip = 1.0;  ///< largest global norm of the gradient; 0: off
+  std::string frozen;      ///< patterns of parameter names, separated by commas
+  double layer_decay = 1;  ///< of the learning rate, from the last block to the first
 
   bool operator==(const OptimizerConfig&) const = default;
 
@@ -77,6 +80,20 @@ struct OptimizerConfig {
     v.field("grad_clip",
             self.grad_clip,
             {.meaning = "the gradient's global norm is cut to this; 0: not cut", .min = 0});
+    v.field(
+        "frozen",
+        self.frozen,
+        {.meaning = "parameters that stay as they are: patterns over their names (`*` any text, "
+                    "`?` one character), separated by commas, such as "
+                    "`token_embedding.*, blocks.0.*`"});
+    v.field(
+        "layer_decay",
+        self.layer_decay,
+        {.meaning = "d: block i of L learns at the rate times d^(L - 1 - i), embeddings at d^L; "
+                    "1: all alike. For training on from other weights",
+         .min = 0,
+         .max = 1,
+         .min_itself = false});
   }
 };
 

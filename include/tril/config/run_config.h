@@ -21,7 +21,8 @@ bool is_device_name(std::string_view text);
 
 struct RunConfig {
   uint64_t seed = 1337;
-  std::string run_dir;  ///< "": runs/<config name>; load_run_config resolves it
+  std::string run_dir;    ///< "": runs/<config name>; load_run_config resolves it
+  std::string init_from;  ///< absolute path of a run or checkpoint, or "": fresh weights
   std::string device = "auto";
   int64_t threads = 0;
   DataConfig data;
@@ -47,6 +48,16 @@ struct RunConfig {
              .keywords = "|",
              .path = PathBase::kWorkingFolder,
              .on_resume = OnResume::kMayChange});
+    v.field(
+        "init_from",
+        self.init_from,
+        {.meaning = "a run (its latest checkpoint) or one checkpoint folder whose weights a new "
+                    "run begins with; empty: fresh weights. Keys of `model` that are not given "
+                    "are taken from it; `context_length` may be cropped and the vocabulary may "
+                    "grow",
+         .keywords = "|",
+         .path = PathBase::kConfigFile,
+         .on_resume = OnResume::kMayChange});
     v.field("device",
             self.device,
             {.meaning = "where to compute; `auto`: a GPU when there is one",
@@ -75,9 +86,11 @@ std::string config_name(const std::optional<std::filesystem::path>& file);
 
 /// Defaults, then `file` with what it extends, then `sets` ("train.steps=5"), checked as a whole.
 /// Paths come out absolute and run_dir filled in. Throws ConfigError: file or --set, key, value
-/// found, what is allowed, nearest known key.
+/// found, what is allowed, nearest known key. `base_model`: what the keys of `model` are where
+/// neither file nor sets give them (init_from), instead of the defaults.
 RunConfig load_run_config(const std::optional<std::filesystem::path>& file,
-                          const std::vector<std::string>& sets);
+                          const std::vector<std::string>& sets,
+                          const ModelConfig* base_model = nullptr);
 
 /// Reads a resolved config, as to_json wrote it into a run or checkpoint. Keys it lacks keep their
 /// defaults; unknown ones, `extends` too, are a ConfigError that begins with `origin`.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "tril/base/token_file.h"
@@ -28,6 +29,9 @@ struct Evaluation {
   int64_t tokens = 0;  ///< scored tokens
   int64_t bytes = 0;   ///< bytes of text that the scored tokens stand for
   bool whole = false;  ///< every token but the first was scored
+  /// Of the loss, in nats per token; windows are taken as independent, the tokens inside one are
+  /// not. Not a number with fewer than two windows.
+  double standard_error = std::numeric_limits<double>::quiet_NaN();
 
   double loss() const { return nats / static_cast<double>(tokens); }  ///< mean nats per token
   double perplexity() const;                                          ///< exp(loss)

@@ -28,7 +28,11 @@ struct HeadAttention {
 ///   returns  (B, T, D)
 class HeadImpl : public torch::nn::Module {
  public:
-  HeadImpl(const ModelConfig& config, const AttentionTables& tables);
+  /// `group`: the first head of a group, whose key and value this one shares (n_kv_head); none: it
+  /// has its own.
+  HeadImpl(const ModelConfig& config,
+           const AttentionTables& tables,
+           const HeadImpl* group = nullptr);
 
   torch::Tensor forward(const torch::Tensor& x) { return attention(x).output; }
 

@@ -13,7 +13,8 @@
 namespace tril {
 
 /// AdamW (Loshchilov and Hutter 2019) over all parameters, through LibTorch's fused kernel.
-/// Weight decay acts on tensors of two or more dimensions only.
+/// Weight decay acts on tensors of two or more dimensions only; learning rates may fall from block
+/// to block (optimizer.layer_decay).
 class AdamW {
  public:
   AdamW(std::vector<NamedTensor> parameters, const OptimizerConfig& config);
@@ -33,9 +34,10 @@ class AdamW {
   std::vector<NamedTensor> state() const;
 
  private:
-  /// Parameters that share a weight decay.
+  /// Parameters that share a weight decay and a factor of the learning rate.
   struct Group {
     double weight_decay = 0.0;
+    double rate_factor = 1.0;
     std::vector<std::string> names;
     std::vector<torch::Tensor> parameters, exp_avgs, exp_avg_sqs, steps;
   };

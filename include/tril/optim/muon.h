@@ -35,8 +35,9 @@ class Muon {
   std::vector<NamedTensor> state() const;
 
  private:
-  /// Matrices of one shape.
+  /// Matrices of one shape that learn at the same rate.
   struct Batch {
+    double rate_factor = 1.0;  ///< optimizer.layer_decay
     std::vector<std::string> names;
     std::vector<torch::Tensor> matrices;  ///< N x (r, c)
     torch::Tensor momentum;               ///< (N, r, c)

@@ -17,6 +17,7 @@ namespace tril {
 
 class Optimizer {
  public:
+  /// Parameters that config.frozen matches are left out and stop asking for a gradient.
   Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerConfig& config);
 
   /// One update at `factor` times the configured learning rates (schedule_factor), with the

@@ -1,7 +1,6 @@
 #pragma once
-// Mathematics without library calls, so that loops around it become vector code. Only for the
-// kernels in this folder; every function is inlined into a loop that is compiled once per
-// instruction set.
+// Mathematics without library calls, so that loops around it become vector code. Only for kernel
+// files; every function is inlined into a loop that is compiled once per instruction set.
 
 #include <bit>
 #include <cstdint>
