@@ -38,6 +38,7 @@ CommandEntry add_report_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_checkpoint_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_config_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_corpus_command(CLI::App& app, CommonOptions& common);
+CommandEntry add_bench_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_doctor_command(CLI::App& app, CommonOptions& common);
 
 }  // namespace tril::cli

@@ -110,6 +110,7 @@ int run(int argc, char** argv) {
                                               add_checkpoint_command(app, common),
                                               add_config_command(app, common),
                                               add_corpus_command(app, common),
+                                              add_bench_command(app, common),
                                               add_doctor_command(app, common)};
 
   try {
