@@ -79,7 +79,8 @@ TEST_CASE("a GPU trains as the CPU does", "[train][.cuda]") {
     config.model.dropout = 0;
     const std::string name = enum_name(optimizer);
     TinyRun cpu(config, data, folder / (name + "_cpu"));
-    TinyRun gpu(config, data, folder / (name + "_gpu"), torch::kFloat32, torch::Device(torch::kCUDA, 0));
+    TinyRun gpu(
+        config, data, folder / (name + "_gpu"), torch::kFloat32, torch::Device(torch::kCUDA, 0));
     CHECK(cpu.start_and_run() == TrainOutcome::kFinished);
     CHECK(gpu.start_and_run() == TrainOutcome::kFinished);
     const auto expected = cpu.losses(), found = gpu.losses();
