@@ -178,7 +178,7 @@ CommandEntry add_bench_command(CLI::App& app, CommonOptions& common) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option(
-      "--precision", args->precision, "auto, fp32 or bf16: the same as --set train.precision=…");
+      "--precision", args->precision, "auto, fp32 or bf16: the same as --set train.precision=X");
   command->add_option("--seconds", args->seconds, "Time for training and matrix products")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();

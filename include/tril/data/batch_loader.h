@@ -1,6 +1,8 @@
 #pragma once
 // Training batches by window number; on a GPU the next one is on its way while the step runs.
 
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
 #include <torch/torch.h>
 
 #include <cstdint>

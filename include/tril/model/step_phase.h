@@ -4,7 +4,7 @@
 
 #include <ATen/record_function.h>
 
-#include <string>
+#include <string_view>
 
 namespace tril {
 
@@ -19,7 +19,7 @@ inline constexpr const char* kPhaseOptimizer = "tril::optimizer";  ///< clipping
 class StepPhase {
  public:
   explicit StepPhase(const char* name) : record_(at::RecordScope::USER_SCOPE) {
-    if (record_.isActive()) record_.before(std::string(name));
+    if (record_.isActive()) record_.before(std::string_view(name));
   }
 
  private:
