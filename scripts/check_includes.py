@@ -2,7 +2,7 @@
 """Checks who includes whom: prints file:line of every include that breaks a rule, and exits 1 if there is one.
 
     base <- config <- {tokenizer, model, optim, distributed, plot} <- {data, checkpoint, interop}
-         <- {generate, evaluate} <- {train, inspect} <- report <- cli
+         <- {generate, evaluate} <- {train, inspect} <- {report, bench} <- cli
 
 A file of one of these folders ("rooms") includes "tril/<room>/..." of its own room or of one further left; rooms
 inside one pair of braces do not include each other. The Torch-free part includes no Torch header, neither directly nor
@@ -22,7 +22,7 @@ LEVELS = [
     ["data", "checkpoint", "interop"],
     ["generate", "evaluate"],
     ["train", "inspect"],
-    ["report"],
+    ["report", "bench"],
     ["cli"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}

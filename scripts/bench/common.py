@@ -13,12 +13,15 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent.parent
 PEER_PYTHON = PROJECT / ".deps" / "peers" / "bin" / "python"
 
-# vocab_size may be larger than the data's vocabulary; log_interval: a group of steps takes some tenths of a second.
+# The named shapes of `tril bench`. vocab_size may be larger than the data's vocabulary; log_interval: a group of steps takes some tenths of a second.
 SHAPES = {
     "small": {"n_embed": 128, "context": 64, "batch": 12, "blocks": 4, "heads": 4, "vocab": 65, "log_interval": 20},
     "medium": {"n_embed": 384, "context": 256, "batch": 16, "blocks": 6, "heads": 6, "vocab": 65, "log_interval": 1},
     "gpt2_124m": {
         "n_embed": 768, "context": 64, "batch": 4, "blocks": 12, "heads": 12, "vocab": 50304, "log_interval": 1,
+    },
+    "wide_vocabulary": {
+        "n_embed": 256, "context": 256, "batch": 8, "blocks": 4, "heads": 4, "vocab": 50304, "log_interval": 1,
     },
 }
 

@@ -40,6 +40,7 @@ CommandEntry add_config_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_corpus_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_import_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_export_command(CLI::App& app, CommonOptions& common);
+CommandEntry add_bench_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_doctor_command(CLI::App& app, CommonOptions& common);
 
 }  // namespace tril::cli

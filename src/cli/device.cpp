@@ -86,6 +86,10 @@ c10::Device choose_device(const std::string& name) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 
+void prepare_for_training(c10::Device device) {
+  if (!device.is_cpu()) at::globalContext().setFloat32MatmulPrecision("high");
+}
+
 int64_t default_threads() {
   // A launcher's or queue's word counts: it knows what else runs here.
   if (const char* wanted = std::getenv("OMP_NUM_THREADS")) {

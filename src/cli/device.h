@@ -13,6 +13,11 @@ namespace tril::cli {
 /// reason. "cpu" asks the CUDA driver nothing.
 c10::Device choose_device(const std::string& name);
 
+/// How a device computes in training: on a GPU matrix products of fp32 run in TF32 (10 bits of
+/// mantissa, several times as fast; what torch.set_float32_matmul_precision("high") asks for). The
+/// CPU is left as it is: full fp32.
+void prepare_for_training(c10::Device device);
+
 /// Why no CUDA device can be used; empty when one can.
 std::string why_no_cuda();
 

@@ -112,6 +112,7 @@ int run(int argc, char** argv) {
                                               add_corpus_command(app, common),
                                               add_import_command(app, common),
                                               add_export_command(app, common),
+                                              add_bench_command(app, common),
                                               add_doctor_command(app, common)};
 
   try {

@@ -14,13 +14,13 @@
 #include "device.h"
 #include "load_run.h"
 #include "output.h"
+#include "run_setup.h"
 #include "train_banner.h"
 #include "tril/base/error.h"
 #include "tril/base/log.h"
 #include "tril/checkpoint/run_folder.h"
 #include "tril/config/run_config.h"
 #include "tril/data/training_data.h"
-#include "tril/train/automatic_precision.h"
 #include "tril/train/initial_weights.h"
 #include "tril/train/machine.h"
 #include "tril/train/memory_estimate.h"
@@ -168,30 +168,6 @@ void require_free(const RunFolder& folder, const TrainArguments& args) {
       folder.root().string()));
 }
 
-torch::ScalarType resolve_precision(Precision wanted,
-                                    const std::string& stored,
-                                    const ModelConfig& model,
-                                    c10::Device device) {
-  if (wanted == Precision::kBf16) return torch::kBFloat16;
-  if (wanted == Precision::kFp32) return torch::kFloat32;
-  if (!stored.empty()) return stored == "bf16" ? torch::kBFloat16 : torch::kFloat32;
-  return automatic_precision(model, device);
-}
-
-/// The vocabulary of the model: the tokenizer's, or a larger one that the config asks for.
-void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer) {
-  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
-  if (model.vocab_size < tokenizer.vocab_size()) {
-    throw DataError(fmt::format(
-        "max token id {} >= model.vocab_size {}: the tokenizer has {} ids. Use 0 (the tokenizer's "
-        "size) or at least {}",
-        tokenizer.vocab_size() - 1,
-        model.vocab_size,
-        tokenizer.vocab_size(),
-        tokenizer.vocab_size()));
-  }
-}
-
 /// Says what differs from the stored config, and what follows from it.
 void report_changes(const std::vector<ConfigChange>& changes) {
   bool new_length = false;
@@ -227,24 +203,6 @@ int64_t steps_of(const RunConfig& config, const TrainingData& data) {
   const WindowSampler sampler(
       config.data.sampling, data.train.size(), config.model.context_length, config.seed);
   return config.train.total_steps(config.model.context_length, sampler.windows_per_epoch());
-}
-
-/// Refuses what cannot fit, before it is allocated.
-void require_memory(const MemoryEstimate& estimate, c10::Device device) {
-  const auto available = static_cast<double>(available_memory_bytes());
-  if (!device.is_cpu() || available <= 0 || estimate.peak() <= available) return;
-  throw ResourceError(fmt::format(
-      "this run needs about {} of memory (weights {}, gradients {}, moments {}, activations {}, "
-      "loss "
-      "{}), {} are available. Try a smaller train.batch_size (with train.accumulation), "
-      "model.context_length or model",
-      format_bytes(estimate.peak()),
-      format_bytes(estimate.weights),
-      format_bytes(estimate.gradients),
-      format_bytes(estimate.moments),
-      format_bytes(estimate.activations),
-      format_bytes(estimate.loss),
-      format_bytes(available)));
 }
 
 void print_dry_run(const RunConfig& config,
@@ -363,6 +321,7 @@ int train(const TrainArguments& args, const CommonOptions& common) {
 
   ResolvedChoices choices;
   choices.device = choose_device(config.device);
+  prepare_for_training(choices.device);
   choices.precision = resolve_precision(
       config.train.precision, point ? point->state.precision : "", config.model, choices.device);
   const int64_t wanted_threads =

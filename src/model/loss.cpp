@@ -9,6 +9,7 @@
 
 #include "loss_kernel.h"
 #include "tril/model/autocast.h"
+#include "tril/model/step_phase.h"
 
 namespace tril {
 namespace {
@@ -184,12 +185,14 @@ torch::Tensor training_loss(GPT& model,
                             const torch::Tensor& ids,
                             const torch::Tensor& targets,
                             double scale) {
-  return linear_cross_entropy(model->forward_hidden(ids),
-                              model->head_weight(),
-                              model->head_bias(),
-                              targets,
-                              model->config().vocab_size,
-                              scale);
+  torch::Tensor hidden;
+  {
+    const StepPhase phase(kPhaseForward);
+    hidden = model->forward_hidden(ids);
+  }
+  const StepPhase phase(kPhaseLoss);
+  return linear_cross_entropy(
+      hidden, model->head_weight(), model->head_bias(), targets, model->config().vocab_size, scale);
 }
 
 }  // namespace tril

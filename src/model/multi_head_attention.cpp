@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tril/model/packed_attention.h"
+#include "tril/model/step_phase.h"
 
 namespace tril {
 namespace {
@@ -56,6 +57,7 @@ torch::Tensor MultiHeadAttentionImpl::reference(const torch::Tensor& x) {
 torch::Tensor MultiHeadAttentionImpl::fused(const torch::Tensor& x) {
   const double dropout = is_training() ? dropout_ : 0.0;
   const torch::Tensor qkv = torch::linear(x, packed_weight(), packed_bias());  // -> (B, T, 3C)
+  const StepPhase phase(kPhaseAttention);
   if (is_packed_attention(qkv)) {
     return packed_attention(qkv,
                             {.n_head = n_head_,

@@ -12,6 +12,7 @@
 #include "tril/model/autocast.h"
 #include "tril/model/init.h"
 #include "tril/model/loss.h"
+#include "tril/model/step_phase.h"
 #include "tril/optim/gradient_norm.h"
 #include "tril/train/block_statistics.h"
 #include "tril/train/machine.h"
@@ -43,6 +44,11 @@ Trainer::Trainer(const RunConfig& config,
       model_(make_model(config.model, choices.device)),
       optimizer_(unique_parameters(*model_), config.optimizer),
       sampler_(config.data.sampling, data.train.size(), config.model.context_length, config.seed),
+      batches_(data.train,
+               sampler_,
+               config.train.batch_size,
+               config.model.context_length,
+               choices.device),
       micro_batches_(config.train.micro_batches(config.model.context_length)),
       total_steps_(
           config.train.total_steps(config.model.context_length, sampler_.windows_per_epoch())),
@@ -138,10 +144,18 @@ void Trainer::train_step() {
                                  batch.targets,
                                  /*scale=*/1.0 / static_cast<double>(micro_batches_));
     }
-    micro_loss.backward();
+    {
+      const StepPhase phase(kPhaseBackward);
+      micro_loss.backward();
+    }
+    // Not beyond the last step: its windows may be damaged, and nobody asked for them.
+    if (step < total_steps_ || micro_step + 1 < micro_batches_) {
+      batches_.prefetch(first_window(micro_step + 1));
+    }
     loss = loss.defined() ? loss + micro_loss.detach() : micro_loss.detach();
   }
 
+  const StepPhase phase(kPhaseOptimizer);
   GradientNorm gradient = gradient_norm(optimizer_.gradients(), config_.optimizer.grad_clip);
   gradient.found_inf = guard_.observe(loss, gradient.found_inf, step);
   const double factor = schedule_factor(schedule_, step);
@@ -155,13 +169,13 @@ void Trainer::train_step() {
   state_.tokens_seen += config_.train.batch_size * micro_batches_ * config_.model.context_length;
 }
 
-Batch Trainer::fetch(int64_t micro_step) const {
-  std::vector<int64_t> starts(static_cast<size_t>(config_.train.batch_size));
-  const int64_t first = state_.windows_seen + micro_step * config_.train.batch_size;
-  for (size_t row = 0; row < starts.size(); ++row) {
-    starts[row] = sampler_.start(first + static_cast<int64_t>(row));
-  }
-  return make_batch(data_.train, starts, config_.model.context_length, choices_.device);
+int64_t Trainer::first_window(int64_t micro_step) const {
+  return state_.windows_seen + micro_step * config_.train.batch_size;
+}
+
+Batch Trainer::fetch(int64_t micro_step) {
+  const StepPhase phase(kPhaseData);
+  return batches_.load(first_window(micro_step));
 }
 
 bool Trainer::is_due(int64_t interval) const {

@@ -68,9 +68,10 @@ class TinyRun {
   TinyRun(RunConfig run_config,
           const TrainingData& data,
           const std::filesystem::path& root,
-          torch::ScalarType precision = torch::kFloat32)
+          torch::ScalarType precision = torch::kFloat32,
+          torch::Device device = torch::kCPU)
       : config(std::move(run_config)),
-        choices{.precision = precision},
+        choices{.device = device, .precision = precision},
         folder(root),
         trainer((quiet(), make_folder(root), config), choices, data, folder) {}
   TinyRun(const TinyRun&) = delete;

@@ -11,7 +11,7 @@
 #include "tril/checkpoint/checkpoint.h"
 #include "tril/checkpoint/run_folder.h"
 #include "tril/config/run_config.h"
-#include "tril/data/batch.h"
+#include "tril/data/batch_loader.h"
 #include "tril/data/training_data.h"
 #include "tril/data/window_sampler.h"
 #include "tril/model/gpt.h"
@@ -57,6 +57,10 @@ class Trainer {
   /// bear; the last checkpoint is then as it was.
   TrainOutcome run();
 
+  /// One optimizer step: fetch, forward, loss, backward, clip, update. run() calls it; so does who
+  /// wants to time it (bench). The model must be in training mode.
+  void train_step();
+
   const CheckpointState& state() const { return state_; }
   int64_t total_steps() const { return total_steps_; }
   GPT& model() { return model_; }
@@ -64,15 +68,16 @@ class Trainer {
   MetricsWriter& metrics() { return *metrics_; }
 
  private:
-  /// One optimizer step: fetch, forward, loss, backward, clip, update.
-  void train_step();
   void log_step();
   void evaluate_now();
   void sample_now();
   void write_block_statistics();
   void save();
 
-  Batch fetch(int64_t micro_step) const;
+  /// First window of a micro-step of the coming step; micro_step = micro_batches_: of the step
+  /// after it.
+  int64_t first_window(int64_t micro_step) const;
+  Batch fetch(int64_t micro_step);
   bool is_due(int64_t interval) const;
   bool evaluation_is_due() const;
   bool save_is_due() const;
@@ -91,6 +96,7 @@ class Trainer {
   GPT model_;
   Optimizer optimizer_;
   WindowSampler sampler_;
+  BatchLoader batches_;
   int64_t micro_batches_;
   int64_t total_steps_;
   Schedule schedule_;

@@ -1,0 +1,53 @@
+#include "run_setup.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "device.h"
+#include "tril/base/error.h"
+#include "tril/train/automatic_precision.h"
+#include "tril/train/progress.h"
+
+namespace tril::cli {
+
+torch::ScalarType resolve_precision(Precision wanted,
+                                    const std::string& stored,
+                                    const ModelConfig& model,
+                                    c10::Device device) {
+  if (wanted == Precision::kBf16) return torch::kBFloat16;
+  if (wanted == Precision::kFp32) return torch::kFloat32;
+  if (!stored.empty()) return stored == "bf16" ? torch::kBFloat16 : torch::kFloat32;
+  return automatic_precision(model, device);
+}
+
+void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer) {
+  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
+  if (model.vocab_size < tokenizer.vocab_size()) {
+    throw DataError(fmt::format(
+        "max token id {} >= model.vocab_size {}: the tokenizer has {} ids. Use 0 (the tokenizer's "
+        "size) or at least {}",
+        tokenizer.vocab_size() - 1,
+        model.vocab_size,
+        tokenizer.vocab_size(),
+        tokenizer.vocab_size()));
+  }
+}
+
+void require_memory(const MemoryEstimate& estimate, c10::Device device) {
+  const auto available = static_cast<double>(available_memory_bytes());
+  if (!device.is_cpu() || available <= 0 || estimate.peak() <= available) return;
+  throw ResourceError(fmt::format(
+      "this run needs about {} of memory (weights {}, gradients {}, moments {}, activations {}, "
+      "loss "
+      "{}), {} are available. Try a smaller train.batch_size (with train.accumulation), "
+      "model.context_length or model",
+      format_bytes(estimate.peak()),
+      format_bytes(estimate.weights),
+      format_bytes(estimate.gradients),
+      format_bytes(estimate.moments),
+      format_bytes(estimate.activations),
+      format_bytes(estimate.loss),
+      format_bytes(available)));
+}
+
+}  // namespace tril::cli
