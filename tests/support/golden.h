@@ -12,8 +12,8 @@
 namespace tril::testing {
 
 inline Json read_golden(const std::string& name) {
-  return read_json_file(
-      std::filesystem::path(TRIL_SOURCE_DIR) / "tests/golden" / (name + ".json"), FileRole::kData);
+  return read_json_file(std::filesystem::path(TRIL_SOURCE_DIR) / "tests/golden" / (name + ".json"),
+                        FileRole::kData);
 }
 
 /// {"shape": [...], "values": [...]} -> float32 tensor.

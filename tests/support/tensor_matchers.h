@@ -17,7 +17,9 @@ inline constexpr double kFp32Tolerance = 1e-5;
 inline constexpr double kBf16Tolerance = 2e-2;
 
 /// Empty when |a - b| <= tolerance * max(1, |b|) everywhere (NaN never is); else a description.
-inline std::string first_difference(const torch::Tensor& a, const torch::Tensor& b, double tolerance) {
+inline std::string first_difference(const torch::Tensor& a,
+                                    const torch::Tensor& b,
+                                    double tolerance) {
   std::ostringstream out;
   if (a.sizes() != b.sizes()) {
     out << "shapes differ: " << a.sizes() << " and " << b.sizes();

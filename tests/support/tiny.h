@@ -30,7 +30,9 @@ inline GPT tiny_model(const ModelConfig& config, uint64_t seed = 1) {
 
 /// (B, T) ids that depend on nothing but the sizes.
 inline torch::Tensor tiny_ids(int64_t batch, int64_t n_positions, int64_t vocab_size = 32) {
-  return (torch::arange(batch * n_positions) * 7 + 3).remainder(vocab_size).view({batch, n_positions});
+  return (torch::arange(batch * n_positions) * 7 + 3)
+      .remainder(vocab_size)
+      .view({batch, n_positions});
 }
 
 }  // namespace tril::testing
