@@ -129,7 +129,7 @@ class LineChart {
         if (i < 0 || !shown(s.y[i]) || Math.abs(px(s.x[i]) - px(x)) > 12) continue;
         this.cursor.append(svgNode('circle', {cx: px(s.x[i]), cy: py(s.y[i]), r: 4, style: `fill:var(--c${s.color % 7});stroke:var(--paper);stroke-width:1.5`}));
         const row = htmlNode('div', {});
-        row.append(htmlNode('i', {style: `background:var(--c${s.color % 7})`}), document.createTextNode(`${s.name || spec.title}  ${(spec.format || formatNumber)(s.y[i])}`));
+        row.append(htmlNode('i', {style: `background:var(--c${s.color % 7})`}), document.createTextNode(`${s.tip || s.name || spec.title}  ${(spec.format || formatNumber)(s.y[i])}`));
         this.tip.append(row);
       }
       this.tip.hidden = false;

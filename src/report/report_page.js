@@ -47,7 +47,7 @@ function lossSeries(map) {
     const out = [];
     if (one) out.push({name: '', color: r, kind: 'faint', x: run[choice.x], y: map(run.loss)});
     out.push({name: one ? 'training' : label[r], color: r, kind: 'line', x: run[choice.x], y: map(smooth(run.loss, memoryOf(run)))});
-    if (run.eval.step.length) out.push({name: one ? 'validation' : '', color: one ? 1 : r, kind: 'dots', x: run.eval[choice.x], y: map(run.eval.loss)});
+    if (run.eval.step.length) out.push({name: one ? 'validation' : '', tip: one ? 'validation' : label[r] + ', validation', color: one ? 1 : r, kind: 'dots', x: run.eval[choice.x], y: map(run.eval.loss)});
     return out;
   });
 }

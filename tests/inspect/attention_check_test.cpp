@@ -11,7 +11,6 @@
 #include "support/catch.h"
 #include "support/one_thread.h"
 #include "support/tiny.h"
-#include "tril/model/causal_attention.h"
 
 using namespace tril;
 using namespace tril::testing;

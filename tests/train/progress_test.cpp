@@ -64,7 +64,7 @@ TEST_CASE("metrics and TensorBoard's file hold the same numbers and are cut alik
   const auto scalars = decode_tensorboard(read_text(events));
   REQUIRE(scalars.size() == 4);  // the header and three steps
   for (size_t i = 0; i < 3; ++i) {
-    CHECK(scalars[i + 1].step == lines[i].at("step"));
+    CHECK(scalars[i + 1].step == lines[i].at("step").get<int64_t>());
     for (const auto& scalar : scalars[i + 1].scalars) {
       const std::string key = scalar.tag.substr(scalar.tag.find('/') + 1);
       INFO(scalar.tag);
