@@ -5,6 +5,7 @@
 #include "cli/workspace.h"
 
 using namespace tril::testing;
+using tril::Json;
 namespace fs = std::filesystem;
 
 namespace {
