@@ -1,8 +1,11 @@
 #include "trace.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <set>
 #include <system_error>
 
@@ -10,6 +13,31 @@
 #include "tril/base/file.h"
 
 namespace tril {
+namespace {
+
+/// While alive, what is written to stderr goes nowhere: the profiler reports there that it begins
+/// and ends, and, as an error, that a machine without a GPU has none.
+class QuietStderr {
+ public:
+  QuietStderr() : stderr_(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (stderr_ >= 0 && nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+    if (nowhere >= 0) close(nowhere);
+  }
+  ~QuietStderr() {
+    if (stderr_ < 0) return;
+    std::fflush(stderr);
+    dup2(stderr_, STDERR_FILENO);
+    close(stderr_);
+  }
+  QuietStderr(const QuietStderr&) = delete;
+  QuietStderr& operator=(const QuietStderr&) = delete;
+
+ private:
+  int stderr_;
+};
+
+}  // namespace
 
 void write_trace(const std::filesystem::path& path,
                  torch::Device device,
@@ -23,6 +51,7 @@ void write_trace(const std::filesystem::path& path,
   if (device.is_cuda()) activities.insert(ActivityType::CUDA);
   const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,
                                                      /*report_input_shapes=*/true);
+  const QuietStderr quiet;
   try {
     torch::autograd::profiler::prepareProfiler(config, activities);
     torch::autograd::profiler::enableProfiler(config, activities);

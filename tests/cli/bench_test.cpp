@@ -5,6 +5,7 @@
 #include "cli/workspace.h"
 
 using namespace tril::testing;
+using tril::Json;
 namespace fs = std::filesystem;
 
 namespace {
@@ -55,6 +56,17 @@ TEST_CASE("bench prints a table, and leaves nothing behind", "[cli][bench]") {
   }
   CHECK(names_in(workspace / "tmp").empty());
   CHECK(names_in(workspace / "") == before);
+}
+
+TEST_CASE("bench writes a trace without the profiler's own messages", "[cli][bench]") {
+  const Workspace workspace;
+  const auto result = workspace.tril(kTiny + "--json --profile trace.json");
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.err, ContainsSubstring("trace.json"));
+  CHECK(result.err.find("ERROR") == std::string::npos);
+  CHECK(result.err.find("USDT") == std::string::npos);
+  CHECK(Json::parse(read_text(workspace / "trace.json")).contains("traceEvents"));
 }
 
 TEST_CASE("bench measures a config on its own data", "[cli][bench]") {
