@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tril/base/error.h"
 #include "tril/base/file.h"
 
 namespace tril {
@@ -205,13 +206,16 @@ std::vector<TensorboardEvent> decode_tensorboard(std::string_view bytes,
   return events;
 }
 
-TensorboardWriter::TensorboardWriter(std::filesystem::path path, int64_t last_step)
-    : path_(std::move(path)) {
+TensorboardWriter::TensorboardWriter(const std::filesystem::path& path, int64_t last_step) {
   std::error_code ignored;
-  std::filesystem::create_directories(path_.parent_path(), ignored);
+  const std::filesystem::path folder = path.parent_path();
+  // A link, in a folder from a stranger, could lead anywhere.
+  if (std::filesystem::is_symlink(folder, ignored)) return;
+  std::filesystem::create_directories(folder, ignored);
+  std::string bytes;
   std::string kept;
-  if (std::filesystem::exists(path_, ignored)) {
-    const std::string bytes = read_file(path_, FileRole::kCheckpoint);
+  if (std::filesystem::exists(path, ignored)) {
+    bytes = read_file(path, FileRole::kCheckpoint);
     std::vector<size_t> ends;
     const auto events = decode_tensorboard(bytes, &ends);
     for (size_t i = 0; i < events.size(); ++i) {
@@ -219,18 +223,20 @@ TensorboardWriter::TensorboardWriter(std::filesystem::path path, int64_t last_st
       const size_t begin = i == 0 ? 0 : ends[i - 1];
       kept += bytes.substr(begin, ends[i] - begin);
     }
-    if (!kept.empty() && kept != bytes) write_file_atomically(path_, kept);
   }
-  file_.open(path_, std::ios::binary | (kept.empty() ? std::ios::trunc : std::ios::app));
   if (kept.empty()) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    file_ << tensorboard_file_header(std::chrono::duration<double>(now).count()) << std::flush;
+    kept = tensorboard_file_header(std::chrono::duration<double>(now).count());
+  }
+  try {
+    if (kept != bytes) write_file_atomically(path, kept);
+    file_.emplace(path);
+  } catch (const Error&) {  // write() says so: a log stops no run
   }
 }
 
 bool TensorboardWriter::write(const TensorboardEvent& event) {
-  file_ << encode_tensorboard_event(event) << std::flush;
-  return static_cast<bool>(file_);
+  return file_ && file_->write(encode_tensorboard_event(event));
 }
 
 }  // namespace tril

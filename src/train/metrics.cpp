@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 
 #include "tril/base/error.h"
 #include "tril/base/file.h"

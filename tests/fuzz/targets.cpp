@@ -17,6 +17,7 @@
 #include "tril/checkpoint/checkpoint_state.h"
 #include "tril/checkpoint/manifest.h"
 #include "tril/config/run_config.h"
+#include "tril/plot/tensorboard.h"
 #include "tril/tokenizer/char_tokenizer.h"
 #include "tril/tokenizer/tokenizer.h"
 
@@ -207,6 +208,15 @@ void fuzz_utf8_stream(const uint8_t* data, size_t size) {
   }
   in_pieces += stream.finish();
   require(in_pieces == at_once, "pieces give what the whole gives");
+}
+
+void fuzz_tensorboard(const uint8_t* data, size_t size) {
+  std::vector<size_t> ends;
+  const auto events = decode_tensorboard(view(data, size), &ends);
+  require(events.size() == ends.size(), "each event has an end");
+  for (size_t i = 0; i < ends.size(); ++i) {
+    require(ends[i] <= size && (i == 0 || ends[i - 1] < ends[i]), "ends rise within the file");
+  }
 }
 
 }  // namespace tril::fuzz

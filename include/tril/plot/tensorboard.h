@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tril/base/append_file.h"
 
 namespace tril {
 
@@ -41,14 +43,14 @@ std::vector<TensorboardEvent> decode_tensorboard(std::string_view bytes,
 class TensorboardWriter {
  public:
   /// Keeps the events up to `last_step` and removes the rest (a broken last one too).
-  TensorboardWriter(std::filesystem::path path, int64_t last_step);
+  /// A file that cannot be written is not an error here: write() returns false.
+  TensorboardWriter(const std::filesystem::path& path, int64_t last_step);
 
-  /// Appends and flushes. False from the first failure on.
+  /// Appends. False when it could not be written.
   bool write(const TensorboardEvent& event);
 
  private:
-  std::filesystem::path path_;
-  std::ofstream file_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace tril
