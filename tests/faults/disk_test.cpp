@@ -106,7 +106,10 @@ TEST_CASE("a run that loses its rights, or whose disk becomes read-only, says so
       const std::string fault = "fail " + std::to_string(at) + " " + std::to_string(error);
       const auto result = run.workspace.tril(run.command(), {}, with_fault(run.folder(), fault));
       INFO(result.err);
-      CHECK((result.exit_code == 2 || result.exit_code == 6));
+      // A log that cannot be written any more is no reason to stop.
+      const bool only_the_log = result.err.find("going on without it") != std::string::npos;
+      CHECK((result.exit_code == 2 || result.exit_code == 6 ||
+             (result.exit_code == 0 && only_the_log)));
       CHECK(result.err.find("bug in tril") == std::string::npos);
       run.require_sound();
       run.workspace.require(run.command());

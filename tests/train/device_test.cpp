@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "support/catch.h"
@@ -69,7 +70,7 @@ TEST_CASE("a test of waiting sees one", "[train]") {
 }
 
 TEST_CASE("a training step asks the device for no number", "[train]") {
-  for (const auto optimizer : {OptimizerName::kAdamw, OptimizerName::kMuon}) {
+  for (const auto optimizer : {OptimizerName::kAdamW, OptimizerName::kMuon}) {
     for (const auto preset : {Preset::kClassic, Preset::kGpt2, Preset::kModern}) {
       const TempDir folder;
       const TrainingData data = tiny_data(folder.path(), kTinyText);
@@ -87,10 +88,10 @@ TEST_CASE("a training step asks the device for no number", "[train]") {
 TEST_CASE("a GPU trains as the CPU does", "[train][.cuda]") {
   const TempDir folder;
   const TrainingData data = tiny_data(folder.path(), kTinyText);
-  for (const auto optimizer : {OptimizerName::kAdamw, OptimizerName::kMuon}) {
+  for (const auto optimizer : {OptimizerName::kAdamW, OptimizerName::kMuon}) {
     RunConfig config = config_of(data, optimizer, Preset::kModern);
     config.model.dropout = 0;
-    const std::string name = enum_name(optimizer);
+    const std::string name(enum_name(optimizer));
     TinyRun cpu(config, data, folder / (name + "_cpu"));
     TinyRun gpu(
         config, data, folder / (name + "_gpu"), torch::kFloat32, torch::Device(torch::kCUDA, 0));
