@@ -59,6 +59,7 @@ std::vector<Json> timeless(std::vector<Json> lines) {
   for (Json& line : lines) {
     line.erase("tokens_per_second");
     line.erase("elapsed_seconds");
+    line.erase("memory_bytes");
   }
   return lines;
 }
