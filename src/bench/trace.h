@@ -9,7 +9,8 @@
 namespace tril {
 
 /// Runs `work` under the profiler and writes what it saw in Chrome's trace format: open it in
-/// Perfetto or about:tracing. The file appears whole or not at all; ResourceError when it cannot be
+/// Perfetto or about:tracing. The file appears whole or not at all. ConfigError for a place that is
+/// not there, ResourceError when the file cannot be
 /// written.
 void write_trace(const std::filesystem::path& path,
                  torch::Device device,

@@ -180,5 +180,5 @@ TEST_CASE("a trace holds the parts of a step, in the format of trace viewers", "
 TEST_CASE("a trace that cannot be written is an error that names the file", "[bench]") {
   const TinyBench bench;
   const auto file = bench.folder / "not there" / "trace.json";
-  CHECK_THROWS_AS(bench.run({.seconds = 0, .new_tokens = 0, .profile = file}), ResourceError);
+  CHECK_THROWS_AS(bench.run({.seconds = 0, .new_tokens = 0, .profile = file}), ConfigError);
 }
