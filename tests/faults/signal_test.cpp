@@ -93,8 +93,8 @@ TEST_CASE("a terminal that goes away stops a run as a signal does, unless nohup 
 
   const auto stays = workspace.bash(
       "trap '' HUP; \"$0\" " + train +
-      "stays & pid=$!; until [ -e stays/checkpoints/step_* ]; do "
-      "sleep 0.05; done 2>/dev/null; kill -HUP $pid; sleep 0.3; kill -0 $pid && echo alive; "
+      "stays & pid=$!; until ls stays/checkpoints/step_*; do "
+      "sleep 0.05; done >/dev/null 2>&1; kill -HUP $pid; sleep 0.3; kill -0 $pid && echo alive; "
       "kill -TERM $pid; wait $pid; echo $?");
   CHECK_THAT(stays.out, ContainsSubstring("alive") && ContainsSubstring("143"));
 }
