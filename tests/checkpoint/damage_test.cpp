@@ -68,7 +68,7 @@ std::string damaged(const std::string& good,
 }  // namespace
 
 TEST_CASE("a thousand damaged checkpoint files are refused, and none reaches the model",
-          "[checkpoint][faults]") {
+          "[checkpoint][faults][slow]") {
   const TempDir dir;
   GPT model = tiny_model(tiny_config());
   AdamW optimizer(unique_parameters(*model), {});

@@ -766,6 +766,7 @@ TEST_CASE("setting a key by --set: on a stored config changes that key only, or 
 
 TEST_CASE("on resume some keys may change and all others are refused by name", "[config]") {
   const std::set<std::string> may_change = {"run_dir",
+                                            "init_from",
                                             "device",
                                             "threads",
                                             "data.train",
@@ -785,6 +786,8 @@ TEST_CASE("on resume some keys may change and all others are refused by name", "
                                             "train.sample_prompt",
                                             "train.sample_tokens",
                                             "train.max_minutes",
+                                            "train.on_spike",
+                                            "train.spike_z_score",
                                             "checkpoint.interval",
                                             "checkpoint.interval_minutes",
                                             "checkpoint.keep_last",

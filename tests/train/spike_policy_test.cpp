@@ -47,24 +47,44 @@ class GuardTest {
   }
 };
 
-/// Mostly one easy pattern, and one stretch of another that a trained model has never seen.
+constexpr int64_t kTextLength = 2400;
+constexpr int64_t kOddBegin = 1200;
+constexpr int64_t kOddLength = 16;
+
+/// One easy pattern, and in it a short stretch of another.
 std::string spiky_text() {
-  std::string text = repeat("abcdefgh", 60);
-  text.replace(240, 32, "hgfedcbahgfedcbahhhhaaaaggggbbbb");
+  std::string text = repeat("abcdefgh", kTextLength / 8);
+  text.replace(kOddBegin, kOddLength, "hgfedcbahhgaffee");
   return text;
 }
 
-/// One window a step, so that the odd stretch is a step of its own; learnt by heart before it
-/// comes.
+/// A seed by which one of 160 windows meets the odd stretch, when all else is long learnt.
+uint64_t seed_with_one_late_spike(const RunConfig& config) {
+  for (uint64_t seed = 1; seed < 10'000; ++seed) {
+    const WindowSampler sampler(Sampling::kRandom, kTextLength, config.model.context_length, seed);
+    std::vector<int64_t> hits;
+    for (int64_t g = 0; g < 160; ++g) {
+      const int64_t start = sampler.start(g);
+      const bool meets =
+          start + config.model.context_length >= kOddBegin && start < kOddBegin + kOddLength;
+      if (meets) hits.push_back(g);
+    }
+    if (hits.size() == 1 && hits[0] > 110 && hits[0] < 140) return seed;
+  }
+  throw std::runtime_error("no such seed");
+}
+
+/// One window a step, so that the odd stretch is a step of its own.
 RunConfig spiky_config(const TrainingData& data, OnSpike policy) {
   RunConfig config = tiny_run_config(data);
   config.data.sampling = Sampling::kRandom;
   config.train.batch_size = 1;
   config.train.steps = 160;
   config.train.on_spike = policy;
-  config.train.spike_z_score = 8;
+  config.train.spike_z_score = 4;
   config.checkpoint.interval = 20;
   config.checkpoint.keep_last = 0;
+  config.seed = seed_with_one_late_spike(config);
   return config;
 }
 
