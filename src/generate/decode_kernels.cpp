@@ -9,7 +9,9 @@
 // GCC 12 warns about this header's own "undefined" values (GCC bug 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 #endif
@@ -72,8 +74,20 @@ inline float total(Sums v) {
 }  // namespace portable
 
 #if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
+// What stands between TRIL_FOR_… and TRIL_END_FOR is compiled for that instruction set.
+// clang-format off
+#if defined(__clang__)
+#define TRIL_FOR_AVX2 _Pragma("clang attribute push(__attribute__((target(\"avx2,fma\"))), apply_to = function)")
+#define TRIL_FOR_AVX512 _Pragma("clang attribute push(__attribute__((target(\"avx512f,avx512bw,avx512dq,avx512vl,fma\"))), apply_to = function)")
+#define TRIL_END_FOR _Pragma("clang attribute pop")
+#else
+#define TRIL_FOR_AVX2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma\")")
+#define TRIL_FOR_AVX512 _Pragma("GCC push_options") _Pragma("GCC target(\"avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512\")")
+#define TRIL_END_FOR _Pragma("GCC pop_options")
+#endif
+// clang-format on
+
+TRIL_FOR_AVX2
 namespace avx2 {
 using Floats = __m256;
 constexpr int64_t kFloats = 8;
@@ -126,10 +140,9 @@ inline float total(Sums s) {
 }
 #include "decode_loops.inc"
 }  // namespace avx2
-#pragma GCC pop_options
+TRIL_END_FOR
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")
+TRIL_FOR_AVX512
 namespace avx512 {
 using Floats = __m512;
 constexpr int64_t kFloats = 16;
@@ -180,7 +193,7 @@ inline float total(Sums s) {
 }
 #include "decode_loops.inc"
 }  // namespace avx512
-#pragma GCC pop_options
+TRIL_END_FOR
 #endif
 
 }  // namespace
