@@ -34,8 +34,12 @@ if ! command -v clang++ >/dev/null ||
   exit 0
 fi
 
+mkdir -p build/fuzz
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -j "$(scripts/jobs.sh)" >/dev/null
+cmake --build --preset fuzz -j "$(scripts/jobs.sh)" >build/fuzz/build.log || {
+  grep -A 3 -E 'error|FAILED' build/fuzz/build.log | head -40 >&2
+  die "the targets do not build; all of it: build/fuzz/build.log"
+}
 [[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(ls tests/fuzz/corpus)
 
 mkdir -p build/fuzz/found
