@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "tril/base/utf8.h"
@@ -36,8 +37,12 @@ void BpeParts::place(int32_t id, std::string bytes) {
 void BpeParts::add_token(const std::string& name, const Json& id_json) {
   const int32_t id = checked_id(name, id_json);
   if (name.empty()) throw DataError(fmt::format("{}: the token of id {} is empty", origin_, id));
-  place(id, bytes_of_gpt2_characters(name).value_or(name));
-  if (!id_of_.emplace(name, id).second) {
+  const std::optional<std::string> bytes = bytes_of_gpt2_characters(name);
+  place(id, bytes.value_or(name));
+  // A name in other characters is written in GPT-2's, which must then be no other token's name.
+  bool is_new = id_of_.emplace(name, id).second;
+  if (!bytes) is_new &= id_of_.emplace(gpt2_characters(name), id).second;
+  if (!is_new) {
     throw DataError(
         fmt::format("{}: the token \"{}\" occurs twice", origin_, escape_for_message(name)));
   }
@@ -50,6 +55,7 @@ void BpeParts::add_special(const std::string& text, const Json& id_json) {
   const auto known_id = id_of_.find(text);
   if (known_id == id_of_.end()) {
     place(id, text);
+    id_of_.emplace(text, id);
   } else if (known_id->second == id) {
     vocabulary_.tokens[static_cast<size_t>(id)] = text;
   } else {

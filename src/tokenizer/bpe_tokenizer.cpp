@@ -236,6 +236,9 @@ void BpeTokenizer::encode_to(std::string_view text, std::vector<int32_t>& out) c
   auto work = impl_->pool.take();
   if (!work) work = std::make_unique<Workspace>();
   const size_t out_begin = out.size();
+  // About as many ids as there will be; doubling, where many texts are appended one by one.
+  const size_t n_expected = out_begin + text.size() / 3 + 16;
+  if (n_expected > out.capacity()) out.reserve(std::max(n_expected, 2 * out.capacity()));
   try {
     Impl::NewPieces new_pieces(*impl_, *work);
     encode_pieces(text, work->cache, new_pieces, out);

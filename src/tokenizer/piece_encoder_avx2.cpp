@@ -11,6 +11,7 @@
 #include <immintrin.h>
 
 #include <array>
+#include <span>
 
 #define TRIL_AVX2 __attribute__((target("avx2,bmi,bmi2,sse4.2")))
 
@@ -55,6 +56,23 @@ TRIL_AVX2 inline detail::ClassBits class_bits_avx2(const uint8_t* p) {
   return bits;
 }
 
+/// For a piece that is not simply in its line of the cache: long, new, of many ids, or in the next
+/// line. Appends the ids so far first.
+void encode_otherwise(std::string_view piece,
+                      const PieceCache& cache,
+                      PieceFallback& fallback,
+                      std::span<const int32_t> ids_before,
+                      std::vector<int32_t>& out) {
+  out.insert(out.end(), ids_before.begin(), ids_before.end());
+  const PieceCache::Ids* found =
+      piece.size() > kMaxKeyBytes ? nullptr : cache.find(piece_key(piece, /*may_overread=*/false));
+  if (found == nullptr) return fallback.encode(piece, out);
+  const auto ids = found->n_ids > PieceCache::kMaxIds
+                       ? cache.stored_ids(*found)
+                       : std::span<const int32_t>(found->ids, found->n_ids);
+  out.insert(out.end(), ids.begin(), ids.end());
+}
+
 }  // namespace
 
 bool has_encode_pieces_avx2() {
@@ -68,30 +86,14 @@ TRIL_AVX2 void encode_pieces_avx2(std::string_view text,
                                   std::vector<int32_t>& out) {
   constexpr size_t kBlock = Gpt2Splitter::kBlock;
   constexpr uint32_t kMaxIds = PieceCache::kMaxIds;
+  std::array<PieceKey, kBlock> keys;
+  std::array<const PieceCache::Line*, kBlock> places;
+  std::array<const char*, kBlock> ends;
   std::array<int32_t, 1024> ids;  // an entry is copied as a whole, so 4 for the last
   int32_t* next_id = ids.data();
   int32_t* const full = ids.data() + ids.size() - kBlock * kMaxIds - 4;
   const char* const text_end = text.data() + text.size();
-  const PieceCache::Line* lines = cache.lines().data();
-  size_t mask = cache.lines().size() - 1;
-
-  // What is not simply in its line of the cache: long, new, of many ids, or in the next line.
-  const auto encode_otherwise = [&](std::string_view piece) {
-    const PieceCache::Ids* found =
-        piece.size() > kMaxKeyBytes ? nullptr : cache.find(piece_key(piece, false));
-    out.insert(out.end(), ids.data(), next_id);
-    next_id = ids.data();
-    if (found == nullptr) {
-      fallback.encode(piece, out);
-      lines = cache.lines().data();
-      mask = cache.lines().size() - 1;
-    } else if (found->n_ids > kMaxIds) {
-      const auto stored = cache.stored_ids(*found);
-      out.insert(out.end(), stored.begin(), stored.end());
-    } else {
-      out.insert(out.end(), found->ids, found->ids + found->n_ids);
-    }
-  };
+  std::span<const PieceCache::Line> lines = cache.lines();
 
   Gpt2Splitter splitter(text);
   while (true) {
@@ -100,47 +102,78 @@ TRIL_AVX2 void encode_pieces_avx2(std::string_view text,
     const auto* const block = reinterpret_cast<const uint8_t*>(begin);
     uint64_t begins = 0;
     if (splitter.may_be_block()) begins = splitter.begins_in_block(class_bits_avx2(block));
-    if (begins == 0) {
-      encode_otherwise(splitter.next());
-      continue;
-    }
     if (next_id > full) {
       out.insert(out.end(), ids.data(), next_id);
       next_id = ids.data();
     }
-    do {
-      const char* const end = reinterpret_cast<const char*>(block) + _tzcnt_u64(begins);
-      begins = _blsr_u64(begins);
-      const auto n_bytes = static_cast<size_t>(end - begin);
-      const char* const piece = begin;
-      begin = end;
-      if (n_bytes > kMaxKeyBytes) [[unlikely]] {
-        encode_otherwise({piece, n_bytes});
+    if (begins == 0) {
+      const std::string_view piece = splitter.next();
+      const PieceCache::Ids* found =
+          piece.size() > kMaxKeyBytes ? nullptr
+                                      : cache.find(piece_key(piece, text_end - piece.data() >= 16));
+      if (found != nullptr && found->n_ids <= kMaxIds) {
+        std::memcpy(next_id, found, sizeof(*found));
+        next_id += found->n_ids;
         continue;
       }
-      __m128i key = _mm_loadu_si128(reinterpret_cast<const __m128i*>(piece));
-      key = _mm_and_si128(
-          key, _mm_loadu_si128(reinterpret_cast<const __m128i*>(detail::kKeyMasks + 16 - n_bytes)));
-      key = _mm_or_si128(key,
-                         _mm_load_si128(reinterpret_cast<const __m128i*>(&kSizeTags.of[n_bytes])));
+      encode_otherwise(piece, cache, fallback, {ids.data(), next_id}, out);
+      next_id = ids.data();
+      lines = cache.lines();
+      continue;
+    }
+    // First the keys of the block's pieces, and where each is in the cache, which comes near
+    // meanwhile; then their ids.
+    size_t n_pieces = 0;
+    for (const char* piece = begin; begins != 0; ++n_pieces) {
+      const char* const end = reinterpret_cast<const char*>(block) + _tzcnt_u64(begins);
+      begins = _blsr_u64(begins);
+      const auto n_bytes = static_cast<size_t>(end - piece);
+      ends[n_pieces] = end;
+      __m128i key = _mm_setzero_si128();  // of a long piece: never a short one's
+      if (n_bytes <= kMaxKeyBytes) [[likely]] {
+        key = _mm_and_si128(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(piece)),
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(detail::kKeyMasks + 16 - n_bytes)));
+        key = _mm_or_si128(
+            key, _mm_load_si128(reinterpret_cast<const __m128i*>(&kSizeTags.of[n_bytes])));
+      }
+      piece = end;
+      _mm_store_si128(reinterpret_cast<__m128i*>(&keys[n_pieces]), key);
       PieceKey words;
       words.low = static_cast<uint64_t>(_mm_cvtsi128_si64(key));
       words.high = static_cast<uint64_t>(_mm_extract_epi64(key, 1));
-      const PieceCache::Line& line = lines[key_hash(words) >> 32 & mask];
-      const __m256i equal =
-          _mm256_cmpeq_epi64(_mm256_broadcastsi128_si256(key),
-                             _mm256_load_si256(reinterpret_cast<const __m256i*>(line.keys)));
-      // Two bits for each key: 3 is the first, 12 the second (an empty one is never equal).
-      const int which = _mm256_movemask_pd(_mm256_castsi256_pd(equal));
-      const bool is_second = (which & 12) == 12;
-      const PieceCache::Ids& found = line.ids[is_second ? 1 : 0];
-      if ((!is_second && (which & 3) != 3) || found.n_ids > kMaxIds) [[unlikely]] {
-        encode_otherwise({piece, n_bytes});
+      places[n_pieces] = &lines[key_hash(words) >> 32 & (lines.size() - 1)];
+      __builtin_prefetch(places[n_pieces]);
+    }
+    for (size_t i = 0; i < n_pieces; ++i) {
+      const PieceCache::Line& line = *places[i];
+      const __m256i equal = _mm256_cmpeq_epi64(
+          _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(&keys[i]))),
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(line.keys)));
+      // Two bits for each key, both set where it is equal. Which of the two it is cannot be
+      // foretold, so no branch may hang on it: bit 0 becomes the first, bit 2 the second.
+      const auto words_equal =
+          static_cast<unsigned>(_mm256_movemask_pd(_mm256_castsi256_pd(equal)));
+      const unsigned keys_equal = words_equal & (words_equal >> 1) & 5;
+      const PieceCache::Ids& found = line.ids[keys_equal >> 2];
+      // An empty place equals the key of a long piece, and has no ids.
+      if (keys_equal != 0 && found.n_ids - 1 < kMaxIds) [[likely]] {
+        std::memcpy(next_id, &found, sizeof(found));
+        next_id += found.n_ids;
         continue;
       }
-      std::memcpy(next_id, &found, sizeof(found));
-      next_id += found.n_ids;
-    } while (begins != 0);
+      const char* const piece = i == 0 ? begin : ends[i - 1];
+      encode_otherwise({piece, static_cast<size_t>(ends[i] - piece)},
+                       cache,
+                       fallback,
+                       {ids.data(), next_id},
+                       out);
+      next_id = ids.data();
+      if (cache.lines().data() == lines.data()) continue;
+      lines = cache.lines();  // it has grown: the places are gone
+      for (size_t k = i + 1; k < n_pieces; ++k) places[k] = lines.data() + (lines.size() - 1);
+    }
+    begin = ends[n_pieces - 1];
     splitter.go_to(begin);
   }
   out.insert(out.end(), ids.data(), next_id);

@@ -11,7 +11,7 @@ namespace tril::testing {
 /// The folder with encoder.json and vocab.bpe: the shared data's, else the project's data/gpt2.
 inline std::optional<std::filesystem::path> gpt2_folder() {
   if (const auto file = shared_data("gpt2/encoder.json")) return file->parent_path();
-  const auto fetched = std::filesystem::path(__FILE__).parent_path() / "../../data/gpt2";
+  const auto fetched = std::filesystem::path(TRIL_SOURCE_DIR) / "data" / "gpt2";
   std::error_code ignored;
   if (std::filesystem::exists(fetched / "encoder.json", ignored)) return fetched;
   return std::nullopt;

@@ -14,7 +14,7 @@ namespace tril::testing {
 inline std::optional<std::filesystem::path> shared_data(const std::string& name) {
   namespace fs = std::filesystem;
   const char* chosen = std::getenv("TRIL_SHARED");
-  const fs::path project = fs::path(__FILE__).parent_path() / ".." / "..";
+  const fs::path project = TRIL_SOURCE_DIR;  // not __FILE__, which ccache may make relative
   const fs::path shared = chosen != nullptr ? fs::path(chosen) : project / ".." / "shared";
   std::error_code ignored;
   const fs::path path = shared / "data" / name;

@@ -273,6 +273,15 @@ TEST_CASE("broken or foreign BPE files are refused with the entry at fault", "[t
   CHECK_THAT(error("/added_tokens/1", good["added_tokens"][0]), ContainsSubstring("263 twice"));
   CHECK_THAT(error("/added_tokens/0", "x"), ContainsSubstring("added_tokens holds"));
 
+  CHECK_THAT(error("/added_tokens/1", Json{{"content", "<|endoftext|>"}, {"id", 264}}),
+             ContainsSubstring("has the ids 263 and 264"));
+  // Tokens that would have one name in GPT-2's characters.
+  Json two_names = good;
+  two_names["model"]["vocab"]["\u2603"] = 264;
+  CHECK(tokenizer_from_json(two_names, "t.json")->token_bytes(264) == "\u2603");
+  two_names["model"]["vocab"]["\u00E2\u013A\u0125"] = 265;
+  CHECK_THROWS_WITH(tokenizer_from_json(two_names, "t.json"), ContainsSubstring("occurs twice"));
+
   Json lacks = good;
   lacks["model"]["vocab"].erase("z");
   CHECK_THROWS_WITH(tokenizer_from_json(lacks, "t.json"),

@@ -33,7 +33,7 @@ struct BpeVocabulary {
 };
 
 /// More ids than any known vocabulary has, and few enough for memory.
-inline constexpr int64_t kMaxBpeVocabulary = int64_t{1} << 22;
+inline constexpr int64_t kMaxBpeVocabulary = int64_t{1} << 20;
 /// A longer piece (a run of letters, of spaces, ...) is refused: merging takes 24 bytes for each
 /// byte of it.
 inline constexpr size_t kMaxPieceBytes = size_t{64} << 20;
