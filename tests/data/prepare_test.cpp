@@ -143,6 +143,7 @@ TEST_CASE("input that cannot be used is refused by path and reason", "[data]") {
   fs::permissions(locked, fs::perms::none);
   const auto pipe = dir / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  fs::create_directory(dir / "bare");
   struct Case {
     fs::path path;
     std::string reason;
@@ -150,7 +151,7 @@ TEST_CASE("input that cannot be used is refused by path and reason", "[data]") {
   std::vector<Case> cases{{empty, "is empty"},
                           {dir / "absent.txt", "no text file"},
                           {good / "below", "no text file"},
-                          {dir.path(), "is a folder"},
+                          {dir / "bare", "holds no text"},
                           {pipe, "not a regular file"}};
   if (geteuid() != 0) cases.push_back({locked, "Permission denied"});  // root reads everything
   for (const Case& bad : cases) {
@@ -173,7 +174,6 @@ TEST_CASE("a text of one newline has a vocabulary of one", "[data]") {
       prepare({.inputs = {input}, .validation_fraction = 0, .out = dir / "out"});
   CHECK(result.tokenizer->vocab_size() == 1);
   CHECK(result.train.tokens == 1);
-  CHECK(prepare({.inputs = {input}, .out = dir / "out2"}).train.tokens == 0);
 }
 
 TEST_CASE("line ends come back byte for byte, with one notice about CR", "[data]") {
