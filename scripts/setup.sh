@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
 readonly TORCH_VERSION=2.15.0
 PACKAGES=(build-essential cmake ninja-build ccache git python3 python3-venv python3-pip libcli11-dev
-  libspdlog-dev nlohmann-json3-dev catch2 libxxhash-dev)
+  libspdlog-dev nlohmann-json3-dev catch2 libxxhash-dev zlib1g-dev libzstd-dev)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -34,7 +34,7 @@ missing_packages() {
 install_packages() {
   if ! command -v dpkg-query >/dev/null; then
     say "this is no Debian system: make sure of a C++20 compiler, CMake 3.25+, Ninja, Python 3.10+ with pip, CLI11," \
-      "spdlog, nlohmann_json, Catch2 and xxhash (or configure with -DTRIL_FETCH=ON)"
+      "spdlog, nlohmann_json, Catch2 and xxhash (or configure with -DTRIL_FETCH=ON); for compressed texts zlib and libzstd"
     return
   fi
   local missing

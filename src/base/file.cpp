@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <utility>
@@ -84,6 +86,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(path_, other.path_);
   return *this;
+}
+
+void MappedFile::prefetch(size_t offset, size_t n_bytes) const {
+  if (offset >= size_) return;
+  static const auto kPageBytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  n_bytes = std::min(n_bytes, size_ - offset);
+  const size_t begin = offset / kPageBytes * kPageBytes;
+  ::madvise(const_cast<std::byte*>(data_) + begin, offset - begin + n_bytes, MADV_WILLNEED);
 }
 
 }  // namespace tril

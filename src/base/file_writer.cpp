@@ -141,6 +141,17 @@ void drop_from_page_cache(const fs::path& path) {
   if (fd.valid()) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);  // a hint: it cannot fail
 }
 
+void overwrite_in_file(const fs::path& path, uint64_t offset, const void* data, size_t n_bytes) {
+  const Fd fd(open_retrying(path, O_WRONLY));
+  int error = fd.valid() ? 0 : errno;
+  if (error == 0) {
+    error =
+        write_all(fd.get(), static_cast<const char*>(data), n_bytes, static_cast<int64_t>(offset));
+  }
+  if (error == 0) error = fsync_retrying(fd.get());
+  if (error != 0) throw_write_error(path, error);
+}
+
 void fsync_folder(const fs::path& folder) {
   const fs::path path = folder.empty() ? fs::path(".") : folder;
   const Fd fd(open_retrying(path, O_RDONLY | O_DIRECTORY));

@@ -12,8 +12,6 @@
 #include "output.h"
 #include "tril/base/error.h"
 #include "tril/base/json.h"
-#include "tril/data/prepare.h"
-#include "tril/data/text_cache.h"
 #include "tril/data/training_data.h"
 #include "tril/evaluate/evaluator.h"
 #include "tril/evaluate/multiple_choice.h"
@@ -41,11 +39,7 @@ struct EvaluationText {
 
 EvaluationText open_text(const EvaluateArguments& args, const LoadedRun& run) {
   if (!args.data.empty()) {
-    const std::filesystem::path path(args.data);
-    if (path.extension() == ".tokens") {
-      return {open_token_file_checked(path, *run.tokenizer), args.data, std::nullopt};
-    }
-    return {tokenize_cached({.text = path}, run.tokenizer).train, args.data, std::nullopt};
+    return {open_text_or_tokens(args.data, run.tokenizer), args.data, std::nullopt};
   }
   const auto require_validation = [&](bool there) {
     if (there) return;

@@ -200,8 +200,8 @@ void require_same_data(const CheckpointState& state, const TrainingData& data) {
 }
 
 int64_t steps_of(const RunConfig& config, const TrainingData& data) {
-  const WindowSampler sampler(
-      config.data.sampling, data.train.size(), config.model.context_length, config.seed);
+  const WindowSampler sampler =
+      data.windows(config.data.sampling, config.model.context_length, config.seed);
   return config.train.total_steps(config.model.context_length, sampler.windows_per_epoch());
 }
 

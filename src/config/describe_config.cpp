@@ -108,6 +108,8 @@ std::string allowed_values(const Rule& rule) {
     if (rule.path == PathBase::kNone) return "text";
     const std::string keywords = quoted_choices(rule.keywords, '|');
     return keywords.empty() ? "path" : keywords + " or a path";
+  } else if constexpr (std::is_same_v<T, TrainFiles>) {
+    return quoted_choices(rule.keywords, '|') + ", a path, or a list";
   } else if constexpr (std::is_same_v<T, double>) {
     return range.empty() ? "number" + unit : range + unit;
   } else if constexpr (std::is_same_v<T, std::optional<double>>) {

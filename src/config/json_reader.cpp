@@ -207,6 +207,55 @@ void read_value(const Json& json, const Rule& rule, const Place& place, std::str
   out = rule.path == PathBase::kNone ? text : read_path(json, rule, place);
 }
 
+void read_value(const Json& json, const Rule& rule, const Place& place, TrainFiles& out) {
+  constexpr size_t kMaxFiles = 1024;
+  if (json.is_string()) {
+    out = TrainFiles(read_path(json, rule, place));
+    return;
+  }
+  if (!json.is_array() || json.empty() || json.size() > kMaxFiles) {
+    refuse_value(place,
+                 fmt::format("a path, or a list of 1 to {} entries such as {{\"file\": "
+                             "\"a.txt\", \"weight\": 2}}",
+                             kMaxFiles),
+                 json,
+                 json.is_array() ? fmt::format("The list has {} entries.", json.size()) : "");
+  }
+  std::vector<WeightedFile> files;
+  for (const Json& entry : json) {
+    Place at = place;
+    at.key = fmt::format("{}[{}]", place.key, files.size());
+    WeightedFile file;
+    const Json* path = &entry;
+    if (entry.is_object()) {
+      for (const auto& [name, value] : entry.items()) {
+        if (name == "file" || name == "weight") continue;
+        throw ConfigError(
+            fmt::format("{}: {}: unknown key \"{}\"; expected \"file\" and "
+                        "\"weight\".",
+                        place.origin,
+                        at.key,
+                        escape_for_message(name)));
+      }
+      if (!entry.contains("file")) {
+        throw ConfigError(
+            fmt::format("{}: {}: the key \"file\" is missing.", place.origin, at.key));
+      }
+      path = &entry.at("file");
+      if (entry.contains("weight")) {
+        constexpr Rule kWeight{.min = 0, .max = 1e9, .min_itself = false};
+        const Place weight{at.origin, at.key + ".weight", at.folder};
+        read_value(entry.at("weight"), kWeight, weight, file.weight);
+      }
+      at.key += ".file";
+    }
+    if (!path->is_string()) refuse_value(at, "a path", *path);
+    file.file = read_path(*path, rule, at);
+    files.push_back(std::move(file));
+  }
+  out = TrainFiles(std::move(files));
+}
+
 void read_value(const Json& json,
                 const Rule& rule,
                 const Place& place,

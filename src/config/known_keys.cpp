@@ -22,8 +22,10 @@ const std::vector<KnownKey>& known_keys() {
         config,
         [&](std::string_view section, std::string_view name, const auto& member, const Rule&) {
           using Member = std::remove_cvref_t<decltype(member)>;
-          keys.push_back(
-              {std::string(section), std::string(name), std::is_same_v<Member, std::string>});
+          keys.push_back({.section = std::string(section),
+                          .name = std::string(name),
+                          .is_text = std::is_same_v<Member, std::string>,
+                          .is_text_or_list = std::is_same_v<Member, TrainFiles>});
         });
     return keys;
   }();

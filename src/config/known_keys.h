@@ -11,6 +11,7 @@ struct KnownKey {
   std::string section;  ///< "" at the top level
   std::string name;
   bool is_text = false;
+  bool is_text_or_list = false;
   std::string dotted() const;
 };
 

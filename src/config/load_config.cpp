@@ -123,7 +123,10 @@ Json parse_set_value(std::string_view text, const KnownKey& key, const std::stri
   } catch (const ConfigError&) {
     return std::string(text);
   }
-  if (key.is_text && !value.is_string()) return std::string(text);
+  const bool is_list = key.is_text_or_list && value.is_array();
+  if ((key.is_text || key.is_text_or_list) && !value.is_string() && !is_list) {
+    return std::string(text);
+  }
   return value;
 }
 

@@ -80,6 +80,11 @@ struct FlatField {
   OnResume on_resume = OnResume::kFixed;
 };
 
+/// Two lists that differ are shown whole: "a list" would not say how.
+std::string show_whole(const Json& value) {
+  return value.is_array() ? value.dump() : show_value(value);
+}
+
 std::vector<FlatField> flatten(const RunConfig& config) {
   std::vector<FlatField> fields;
   for_each_field(
@@ -141,8 +146,8 @@ std::vector<ConfigChange> compare_for_resume(const RunConfig& stored, const RunC
   for (size_t i = 0; i < before.size(); ++i) {
     if (before[i].value == after[i].value) continue;
     changes.push_back({before[i].key,
-                       show_value(before[i].value),
-                       show_value(after[i].value),
+                       show_whole(before[i].value),
+                       show_whole(after[i].value),
                        before[i].on_resume == OnResume::kMayChange});
   }
   return changes;

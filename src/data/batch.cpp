@@ -16,10 +16,9 @@ void require_known_ids(const TokenFile& tokens, int64_t start, std::span<const i
       std::find_if(ids.begin(), ids.end(), [&](int64_t id) { return id < 0 || id >= vocab_size; });
   if (bad == ids.end()) return;
   throw DataError(
-      fmt::format("{} is damaged: token {} is {}, its vocabulary has {} ids; run `tril "
-                  "prepare` again",
-                  tokens.path().string(),
-                  start + (bad - ids.begin()),
+      fmt::format("{} is {}, its vocabulary has {} ids: the file is damaged, or of another "
+                  "tokenizer; run `tril prepare` again",
+                  tokens.describe_place(start + (bad - ids.begin())),
                   *bad,
                   vocab_size));
 }

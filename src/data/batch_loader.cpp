@@ -14,7 +14,7 @@ BatchLoader::BatchLoader(TokenFile tokens,
                          int64_t context_length,
                          torch::Device device)
     : tokens_(std::move(tokens)),
-      sampler_(sampler),
+      sampler_(std::move(sampler)),
       batch_size_(batch_size),
       context_length_(context_length),
       device_(device) {
@@ -23,16 +23,25 @@ BatchLoader::BatchLoader(TokenFile tokens,
   }
 }
 
-Batch BatchLoader::read(int64_t first_window) const {
+std::vector<int64_t> BatchLoader::starts_of(int64_t first_window) const {
   std::vector<int64_t> starts(static_cast<size_t>(batch_size_));
   for (size_t row = 0; row < starts.size(); ++row) {
     starts[row] = sampler_.start(first_window + static_cast<int64_t>(row));
   }
-  return make_batch(tokens_, starts, context_length_, device_);
+  return starts;
+}
+
+Batch BatchLoader::read(int64_t first_window) const {
+  return make_batch(tokens_, starts_of(first_window), context_length_, device_);
 }
 
 void BatchLoader::prefetch(int64_t first_window) {
-  if (!copies_) return;
+  if (!copies_) {
+    for (const int64_t start : starts_of(first_window)) {
+      tokens_.prefetch(start, context_length_ + 1);
+    }
+    return;
+  }
   const c10::StreamGuard on_copies(*copies_);
   ahead_.emplace(Ahead{first_window, read(first_window), c10::Event(device_.type())});
   ahead_->arrived.record(*copies_);

@@ -7,16 +7,32 @@
 #include <system_error>
 #include <utility>
 
+#include "tokenize_documents.h"
 #include "tril/base/file.h"
+#include "tril/base/utf8.h"
+#include "tril/data/nanogpt_meta.h"
 #include "tril/tokenizer/char_tokenizer.h"
 
 namespace tril {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kTrainFile = "train.tokens";
-constexpr const char* kValidationFile = "validation.tokens";
 constexpr const char* kTokenizerFile = "tokenizer.json";
+
+/// A file that prepare writes: tokenizer.json, train.tokens, validation_00012.tokens, ...
+bool is_ours(const std::string& name) {
+  if (name == kTokenizerFile) return true;
+  if (!name.ends_with(".tokens")) return false;
+  std::string stem = name.substr(0, name.size() - std::string(".tokens").size());
+  if (const size_t number = stem.rfind('_'); number != std::string::npos) {
+    const std::string digits = stem.substr(number + 1);
+    if (digits.size() < 5 || digits.find_first_not_of("0123456789") != std::string::npos) {
+      return false;
+    }
+    stem.resize(number);
+  }
+  return stem == "train" || stem == "validation";
+}
 
 /// Turns what the file system says into an error that names the path and can be acted on.
 [[noreturn]] void throw_folder_error(const fs::filesystem_error& error) {
@@ -51,19 +67,26 @@ class OutputFolder {
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  /// Where to write a file that publish() will move to its place.
-  fs::path staged(const char* name) const { return staging_ / name; }
+  /// Where to write files that publish() will move to their places.
+  const fs::path& staging() const { return staging_; }
 
   /// Moves the written files to their places. While this runs there is no tokenizer.json, so files
   /// of two different calls are never taken for one set.
   void publish() {
-    for (const char* name : {kTokenizerFile, kValidationFile, kTrainFile}) {
-      fs::remove(folder_ / name);
+    std::vector<fs::path> old;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+      if (is_ours(entry.path().filename().string())) old.push_back(entry.path());
     }
+    fs::remove(folder_ / kTokenizerFile);  // first
+    for (const fs::path& path : old) fs::remove(path);
     fsync_folder(folder_);
-    for (const char* name : {kTrainFile, kValidationFile, kTokenizerFile}) {
-      if (fs::exists(staged(name))) fs::rename(staged(name), folder_ / name);
+    std::vector<fs::path> made;
+    for (const fs::directory_entry& entry : fs::directory_iterator(staging_)) {
+      const std::string name = entry.path().filename().string();
+      if (is_ours(name) && name != kTokenizerFile) made.push_back(entry.path());
     }
+    made.push_back(staging_ / kTokenizerFile);  // last
+    for (const fs::path& path : made) fs::rename(path, folder_ / path.filename());
     fsync_folder(folder_);
     made_folders_.clear();  // they are the user's now
   }
@@ -118,55 +141,6 @@ class OutputFolder {
 
 }  // namespace
 
-void scan_text(TextReader& reader, CharVocabularyBuilder* vocabulary) {
-  std::string piece;
-  try {
-    while (reader.read(piece, TextReader::kPieceBytes) > 0) {
-      if (vocabulary != nullptr) vocabulary->add(piece);
-      piece.clear();
-    }
-    if (vocabulary != nullptr) vocabulary->end_text();
-  } catch (const EncodeError& error) {
-    reader.throw_located(error, error.offset());
-  }
-  reader.check_unchanged("");
-}
-
-PreparedSplit tokenize_text(TextReader& reader,
-                            int64_t end,
-                            const Tokenizer& tokenizer,
-                            const fs::path& out) {
-  TokenFileWriter writer(out, tokenizer.vocab_size(), tokenizer.fingerprint());
-  PreparedSplit split;
-  std::string text;  // read and not yet encoded
-  std::vector<int32_t> ids;
-  int64_t text_begin = reader.offset();  // offset of `text` in the whole
-  bool at_end = false;
-  while (!at_end) {
-    const int64_t n_wanted = std::min(TextReader::kPieceBytes, end - reader.offset());
-    const int64_t n_bytes = reader.read(text, n_wanted);
-    at_end = n_bytes == 0 || reader.offset() >= end;
-    // A character has at most three bytes after its first.
-    for (int i = 0; at_end && i < 3 && reader.next_is_continuation(); ++i) reader.read(text, 1);
-
-    const size_t n_ready = tokenizer.safe_prefix(text, at_end);
-    ids.clear();
-    try {
-      tokenizer.encode_to(std::string_view(text).substr(0, n_ready), ids);
-    } catch (const EncodeError& error) {
-      reader.throw_located(error, text_begin + error.offset());
-    }
-    writer.append(ids);
-    writer.add_text_bytes(static_cast<int64_t>(n_ready));
-    split.text_bytes += static_cast<int64_t>(n_ready);
-    text.erase(0, n_ready);
-    text_begin += static_cast<int64_t>(n_ready);
-  }
-  split.tokens = writer.count();
-  writer.finish();
-  return split;
-}
-
 int64_t validation_begin(int64_t text_bytes, double fraction) {
   if (!(fraction >= 0.0 && fraction < 1.0)) {
     throw ConfigError(fmt::format(
@@ -176,40 +150,134 @@ int64_t validation_begin(int64_t text_bytes, double fraction) {
   return static_cast<int64_t>(std::floor(static_cast<double>(text_bytes) * (1.0 - fraction)));
 }
 
-PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try {
-  validation_begin(/*text_bytes=*/1, options.validation_fraction);  // refuses a bad fraction first
+namespace {
+
+void check_options(const PrepareOptions& options) {
+  validation_begin(/*text_bytes=*/1, options.validation_fraction);  // refuses a bad fraction
   if (options.inputs.empty()) throw ConfigError("no input: expected at least one text file");
+  if (options.shard_tokens < 0) {
+    throw ConfigError(fmt::format("{} ids per shard: expected at least 1, or 0 for one file",
+                                  options.shard_tokens));
+  }
+  if (options.field.empty()) throw ConfigError("the field of JSON lines needs a name");
+}
 
+/// What a document is, from the options, the files and the tokenizer.
+DocumentRules rules_of(const PrepareOptions& options,
+                       const std::vector<InputFile>& files,
+                       bool has_end_of_text) {
+  const bool any_lines = std::any_of(files.begin(), files.end(), [](const InputFile& file) {
+    return file.kind == InputFile::Kind::kJsonLines;
+  });
+  const bool file_by_file =
+      files.size() > 1 && (has_end_of_text || options.split == SplitBy::kDocument);
+  DocumentRules rules;
+  rules.separator = options.separator;
+  rules.field = options.field;
+  rules.newlines = options.newlines;
+  rules.running_text = !any_lines && options.separator.empty() && !file_by_file;
+  if (!has_end_of_text && (any_lines || !options.separator.empty())) rules.end_mark.assign(1, '\n');
+  return rules;
+}
+
+[[noreturn]] void throw_no_text(const PrepareOptions& options) {
+  throw DataError(fmt::format("'{}'{} holds no text",
+                              escape_for_message(options.inputs.front().string(), 4096),
+                              options.inputs.size() > 1 ? " with the inputs after it" : ""));
+}
+
+[[noreturn]] void throw_empty_part(const char* part,
+                                   const PrepareOptions& options,
+                                   const SplitRule& split,
+                                   int64_t text_bytes,
+                                   int64_t documents) {
+  const bool by_document = split.kind == SplitRule::Kind::kDocument;
+  const int64_t n = by_document ? documents : text_bytes;
+  throw DataError(fmt::format(
+      "the {} part would be empty: the text has {} {}{}, and {} of it is for validation; give more "
+      "text, or another --validation-fraction (0: none){}",
+      part,
+      n,
+      by_document ? "document" : "byte",
+      n == 1 ? "" : "s",
+      options.validation_fraction,
+      by_document ? ", or --split share" : ""));
+}
+
+/// Both parts hold something, or nothing is written.
+void require_text(const TokenizedParts& parts,
+                  const PrepareOptions& options,
+                  const SplitRule& split) {
+  const PreparedSplit none;
+  const PreparedSplit& validation = parts.validation ? *parts.validation : none;
+  const int64_t text_bytes = parts.train.text_bytes + validation.text_bytes;
+  const int64_t documents = parts.train.documents + validation.documents;
+  if (text_bytes == 0) throw_no_text(options);
+  if (parts.train.tokens == 0) {
+    throw_empty_part("training", options, split, text_bytes, documents);
+  }
+  if (parts.validation && validation.tokens == 0) {
+    throw_empty_part("validation", options, split, text_bytes, documents);
+  }
+}
+
+}  // namespace
+
+PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try {
+  check_options(options);
   const bool want_vocabulary = options.tokenizer == "char";
-  const bool scan_first = want_vocabulary || options.newlines == Newlines::kNormalize;
   PrepareResult result;
-  if (!want_vocabulary) result.tokenizer = make_tokenizer(options.tokenizer);
+  if (!want_vocabulary) result.tokenizer = make_data_tokenizer(options.tokenizer, options.vocab);
+  const std::vector<InputFile> files = find_input_files(options.inputs, hooks.notice);
+  for (const InputFile& file : files) result.input_bytes += checked_text_file_size(file.path);
+  result.input_files = static_cast<int64_t>(files.size());
 
-  TextReader reader(options.inputs, options.newlines);
+  const bool has_end_of_text = result.tokenizer && result.tokenizer->end_of_text() >= 0;
+  TokenizeJob job{.files = files,
+                  .rules = rules_of(options, files, has_end_of_text),
+                  .special = options.special,
+                  .shard_tokens = options.shard_tokens,
+                  .threads = options.threads};
+  result.running_text = job.rules.running_text;
+  job.split.fraction = options.validation_fraction;
+  if (options.validation_fraction > 0) {
+    const bool by_share = options.split == SplitBy::kShare ||
+                          (options.split == SplitBy::kAuto && job.rules.running_text);
+    job.split.kind = by_share ? SplitRule::Kind::kShare : SplitRule::Kind::kDocument;
+  }
+
   OutputFolder folder(options.out, options.overwrite);
-  TextProgress progress(hooks, reader.file_bytes() * (scan_first ? 2 : 1));
-  int64_t text_bytes = reader.file_bytes();
+  // The size of a text on the disk is known; of a compressed, normalised or parsed one it is not.
+  const bool share_of_unknown = job.split.kind == SplitRule::Kind::kShare &&
+                                !(job.rules.running_text && knows_text_bytes(job));
+  const bool scan_first = want_vocabulary || share_of_unknown;
+  TextProgress progress(hooks, result.input_bytes * (scan_first ? 2 : 1));
+  int64_t text_bytes = result.input_bytes;
   std::string scanned_fingerprint;
   if (scan_first) {
-    TextReader scanner(options.inputs, options.newlines);
     CharVocabularyBuilder vocabulary;
-    progress.watch(scanner);
-    scan_text(scanner, want_vocabulary ? &vocabulary : nullptr);
-    text_bytes = scanner.offset();
-    scanned_fingerprint = scanner.fingerprint();
+    const ScannedText scanned =
+        scan_documents(job, want_vocabulary ? &vocabulary : nullptr, progress);
+    text_bytes = scanned.text_bytes;
+    scanned_fingerprint = scanned.fingerprint;
+    if (text_bytes == 0) throw_no_text(options);
     if (want_vocabulary) result.tokenizer = std::make_shared<CharTokenizer>(vocabulary.finish());
   }
+  job.split.cut = validation_begin(text_bytes, options.validation_fraction);
 
-  progress.watch(reader);
-  const int64_t cut = validation_begin(text_bytes, options.validation_fraction);
-  result.train = tokenize_text(reader, cut, *result.tokenizer, folder.staged(kTrainFile));
-  if (options.validation_fraction > 0) {
-    result.validation =
-        tokenize_text(reader, text_bytes, *result.tokenizer, folder.staged(kValidationFile));
+  const TokenizedParts parts =
+      tokenize_documents(job, *result.tokenizer, folder.staging(), progress);
+  if (!scanned_fingerprint.empty() && scanned_fingerprint != parts.fingerprint) {
+    throw DataError(fmt::format("the text changed while it was being read: '{}'{}; start again",
+                                escape_for_message(files.front().path.string(), 4096),
+                                files.size() > 1 ? " or a file after it" : ""));
   }
-  reader.check_unchanged(scanned_fingerprint);
-  result.carriage_returns = reader.carriage_returns();
-  write_file_atomically(folder.staged(kTokenizerFile), dump_json(result.tokenizer->to_json()));
+  result.train = parts.train;
+  result.validation = parts.validation;
+  result.carriage_returns = parts.carriage_returns;
+  require_text(parts, options, job.split);
+  write_file_atomically(folder.staging() / kTokenizerFile, dump_json(result.tokenizer->to_json()));
+  progress.poll();
   folder.publish();
 
   const std::string notice = describe_carriage_returns(result.carriage_returns, options.newlines);
@@ -229,45 +297,6 @@ std::string describe_carriage_returns(const CarriageReturns& found, Newlines new
                          ? "all became LF, as asked"
                          : "they are kept as they are and the model will learn to write them "
                            "(`tril prepare --normalize-newlines` turns them into LF)");
-}
-
-TokenFileSummary describe_token_file(const fs::path& path) {
-  const TokenFile file = TokenFile::open(path);
-  TokenFileSummary summary;
-  summary.header = file.header();
-  std::vector<bool> used;
-  std::vector<int64_t> ids(size_t{1} << 16);
-  for (int64_t begin = 0; begin < file.size(); begin += static_cast<int64_t>(ids.size())) {
-    ids.resize(
-        static_cast<size_t>(std::min(static_cast<int64_t>(ids.size()), file.size() - begin)));
-    file.read(begin, ids);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const int64_t id = ids[i];
-      if (id < 0 || id >= summary.header.vocab_size) {
-        throw DataError(
-            fmt::format("'{}' is damaged: token {} has id {}, outside its vocabulary of "
-                        "{}; run `tril prepare` again",
-                        path.string(),
-                        begin + static_cast<int64_t>(i),
-                        id,
-                        summary.header.vocab_size));
-      }
-      if (id > summary.highest_id) {
-        summary.highest_id = id;
-        used.resize(static_cast<size_t>(id) + 1);
-      }
-      if (!used[static_cast<size_t>(id)]) {
-        used[static_cast<size_t>(id)] = true;
-        ++summary.distinct_ids;
-      }
-    }
-  }
-  if (file.size() > 0) {
-    summary.text_bytes_per_token =
-        static_cast<double>(summary.header.text_bytes) / static_cast<double>(file.size());
-  }
-  summary.content_fingerprint = fingerprint_file(path, FileRole::kData);
-  return summary;
 }
 
 TokenFile open_token_file_checked(const fs::path& path, const Tokenizer& expected) {

@@ -1,14 +1,19 @@
 #include "tril/data/text_cache.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
-#include <chrono>
-#include <system_error>
-#include <thread>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "cache_entry.h"
+#include "tokenize_documents.h"
 #include "tril/base/file.h"
+#include "tril/data/hdf5_tokens.h"
+#include "tril/data/nanogpt_meta.h"
 #include "tril/data/prepare.h"
 #include "tril/tokenizer/char_tokenizer.h"
 
@@ -18,11 +23,55 @@ namespace {
 
 // A new number makes every cached text anew: raise it when the same text would give other files.
 constexpr int kFormatVersion = 1;
-constexpr const char* kTrainFile = "train.tokens";
-constexpr const char* kValidationFile = "validation.tokens";
-constexpr const char* kTokenizerFile = "tokenizer.json";
-constexpr const char* kEntryFile = "entry.json";
-constexpr auto kLockPoll = std::chrono::milliseconds(20);
+
+/// Identifies a file without reading it: where it is, how large, and when it was written.
+std::string identity_of(const fs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    throw DataError(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+  }
+  return fmt::format("{}\n{}\n{}.{}",
+                     fs::absolute(path).lexically_normal().string(),
+                     info.st_size,
+                     info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
+}
+
+void write_hdf5_tokens(const fs::path& path,
+                       const Tokenizer& tokenizer,
+                       const fs::path& folder,
+                       const TextHooks& hooks) {
+  const Hdf5Tokens tokens(path);
+  TokenFileWriter writer(folder / kTrainFile,
+                         tokenizer.vocab_size(),
+                         tokenizer.fingerprint(),
+                         tokenizer.end_of_text());
+  TextProgress progress(hooks, std::max<int64_t>(tokens.size(), 1));
+  constexpr int64_t kIdsAtOnce = int64_t{1} << 20;
+  std::vector<int64_t> ids;
+  std::vector<int32_t> narrow;
+  for (int64_t begin = 0; begin < tokens.size(); begin += kIdsAtOnce) {
+    ids.resize(static_cast<size_t>(std::min(kIdsAtOnce, tokens.size() - begin)));
+    tokens.read(begin, ids);
+    narrow.clear();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 0 || ids[i] >= tokenizer.vocab_size()) {
+        throw DataError(fmt::format(
+            "'{}': token {} is {}, outside the {} ids of the {} tokenizer (data.tokenizer)",
+            path.string(),
+            begin + static_cast<int64_t>(i),
+            ids[i],
+            tokenizer.vocab_size(),
+            tokenizer.kind()));
+      }
+      narrow.push_back(static_cast<int32_t>(ids[i]));
+    }
+    writer.append(narrow);
+    progress.add(static_cast<int64_t>(ids.size()));
+  }
+  writer.finish();
+  write_file_atomically(folder / kTokenizerFile, dump_json(tokenizer.to_json()));
+}
 
 /// The source with everything that decides what its tokens are.
 struct Text {
@@ -40,14 +89,16 @@ struct Text {
   }
 };
 
-/// Reads a file through for its fingerprint; `n_bytes` receives its size.
+/// Reads a text through for its fingerprint; `n_bytes` receives its size.
 std::string hash_text(const fs::path& path, const TextHooks& hooks, int64_t* n_bytes) {
   TextReader reader({path}, Newlines::kKeep);
   const TextHooks only_stop{.stop = hooks.stop};
   TextProgress progress(only_stop, reader.file_bytes());
   progress.watch(reader);
-  scan_text(reader, nullptr);
-  *n_bytes = reader.file_bytes();
+  std::string piece;
+  while (reader.read(piece, TextReader::kPieceBytes) > 0) piece.clear();
+  reader.check_unchanged("");
+  *n_bytes = reader.offset();
   return reader.fingerprint();
 }
 
@@ -83,121 +134,41 @@ std::string entry_key(const Text& text, const std::string& tokenizer) {
                                  tokenizer));
 }
 
-/// One folder of the cache: token files, tokenizer.json, and entry.json, which names the key and
-/// the fingerprint of every other file.
-class Entry {
- public:
-  Entry(const fs::path& root, std::string key)
-      : root_(root), key_(std::move(key)), folder_(root / key_) {}
+TokenizeJob job_of(const std::vector<fs::path>& files) {
+  TokenizeJob job;
+  for (const fs::path& file : files) job.files.push_back({file, InputFile::Kind::kText});
+  return job;
+}
 
-  /// The content, or nothing when the entry is missing, incomplete, damaged or foreign.
-  std::optional<TokenizedText> open(bool has_validation) const {
-    std::error_code error;
-    if (!fs::exists(folder_ / kEntryFile, error)) return std::nullopt;
-    try {
-      const Json json = read_json_file(folder_ / kEntryFile, FileRole::kData);
-      const auto intact = [&](const char* name) {
-        return json.at("files").at(name) == fingerprint_file(folder_ / name, FileRole::kData);
-      };
-      if (json.at("key") != key_ || !intact(kTokenizerFile) || !intact(kTrainFile)) {
-        return std::nullopt;
-      }
-      TokenizedText text;
-      text.tokenizer = load_tokenizer(folder_ / kTokenizerFile);
-      text.train = open_token_file_checked(folder_ / kTrainFile, *text.tokenizer);
-      if (has_validation) {
-        if (!intact(kValidationFile)) return std::nullopt;
-        text.validation = open_token_file_checked(folder_ / kValidationFile, *text.tokenizer);
-      }
-      return text;
-    } catch (const Error&) {
-      return std::nullopt;
-    } catch (const Json::exception&) {
-      return std::nullopt;
-    }
+/// Tokenises one file of the source; the text must still be what it was when it was examined.
+CarriageReturns write_part(const TokenizeJob& job,
+                           const Tokenizer& tokenizer,
+                           const fs::path& folder,
+                           TextProgress& progress,
+                           const std::string& expected_fingerprint) {
+  const TokenizedParts parts = tokenize_documents(job, tokenizer, folder, progress);
+  if (parts.fingerprint != fingerprint(expected_fingerprint)) {
+    throw DataError(fmt::format("the text changed while it was being read: '{}'; start again",
+                                job.files.front().path.string()));
   }
-
-  /// Only one process at a time makes an entry.
-  FileLock lock(const TextHooks& hooks) const {
-    const fs::path path = root_ / (key_ + ".lock");
-    for (bool told = false;; told = true) {
-      std::string owner;
-      if (std::optional<FileLock> lock = FileLock::try_acquire(path, &owner)) {
-        return std::move(*lock);
-      }
-      if (!told && hooks.notice) {
-        hooks.notice(
-            fmt::format("waiting for another process ({}), which is tokenizing this text", owner));
-      }
-      if (hooks.stop && hooks.stop()) throw Interrupted();
-      std::this_thread::sleep_for(kLockPoll);
-    }
-  }
-
-  /// Fills a new folder by `write`, called with its path, and puts it in place. The lock is held.
-  template <typename Write>
-  void make(const Write& write) const {
-    remove_abandoned();
-    const fs::path staging = temporary_sibling(folder_);
-    try {
-      fs::create_directory(staging);
-      write(staging);
-      Json files;
-      for (const char* name : {kTrainFile, kValidationFile, kTokenizerFile}) {
-        if (!fs::exists(staging / name)) continue;
-        files[name] = fingerprint_file(staging / name, FileRole::kData);
-      }
-      write_file_atomically(staging / kEntryFile, dump_json(Json{{"key", key_}, {"files", files}}));
-      fs::remove_all(folder_);  // damaged
-      fs::rename(staging, folder_);
-    } catch (...) {
-      std::error_code ignored;
-      fs::remove_all(staging, ignored);
-      throw;
-    }
-    fsync_folder(root_);
-  }
-
-  const fs::path& folder() const { return folder_; }
-
- private:
-  /// What a killed process left. No living one writes this entry, since we hold its lock.
-  void remove_abandoned() const {
-    std::vector<fs::path> abandoned;
-    for (const fs::directory_entry& entry : fs::directory_iterator(root_)) {
-      const bool of_this_key = entry.path().filename().string().starts_with("." + key_ + ".");
-      if (of_this_key && is_temporary_name(entry.path())) abandoned.push_back(entry.path());
-    }
-    for (const fs::path& path : abandoned) fs::remove_all(path);
-  }
-
-  fs::path root_;
-  std::string key_;
-  fs::path folder_;
-};
+  return parts.carriage_returns;
+}
 
 void write_tokens(const Text& text,
                   const Tokenizer& tokenizer,
                   const fs::path& folder,
                   TextProgress& progress,
                   const TextHooks& hooks) {
-  TextReader reader({text.source.text}, Newlines::kKeep);
-  progress.watch(reader);
-  const int64_t train_end = text.cut >= 0 ? text.cut : text.text_bytes;
-  tokenize_text(reader, train_end, tokenizer, folder / kTrainFile);
-  if (text.cut >= 0) {
-    tokenize_text(reader, text.text_bytes, tokenizer, folder / kValidationFile);
-  }
-  reader.check_unchanged(text.fingerprint);
-  CarriageReturns found = reader.carriage_returns();
-
+  TokenizeJob job = job_of({text.source.text});
+  if (text.cut >= 0) job.split = {.kind = SplitRule::Kind::kShare, .cut = text.cut};
+  CarriageReturns found = write_part(job, tokenizer, folder, progress, text.fingerprint);
   if (text.source.validation_text) {
-    TextReader other({*text.source.validation_text}, Newlines::kKeep);
-    progress.watch(other);
-    tokenize_text(other, text.validation_bytes, tokenizer, folder / kValidationFile);
-    other.check_unchanged(text.validation_fingerprint);
-    found.crlf += other.carriage_returns().crlf;
-    found.lone += other.carriage_returns().lone;
+    TokenizeJob other = job_of({*text.source.validation_text});
+    other.train_name = "validation";
+    const CarriageReturns more =
+        write_part(other, tokenizer, folder, progress, text.validation_fingerprint);
+    found.crlf += more.crlf;
+    found.lone += more.lone;
   }
   write_file_atomically(folder / kTokenizerFile, dump_json(tokenizer.to_json()));
   const std::string notice = describe_carriage_returns(found, Newlines::kKeep);
@@ -206,12 +177,9 @@ void write_tokens(const Text& text,
 
 CharTokenizer vocabulary_of(const Text& text, TextProgress& progress) {
   CharVocabularyBuilder builder;
-  std::vector<fs::path> files{text.source.text};
-  if (text.source.validation_text) files.push_back(*text.source.validation_text);
-  for (const fs::path& file : files) {
-    TextReader reader({file}, Newlines::kKeep);
-    progress.watch(reader);
-    scan_text(reader, &builder);
+  scan_documents(job_of({text.source.text}), &builder, progress);
+  if (text.source.validation_text) {
+    scan_documents(job_of({*text.source.validation_text}), &builder, progress);
   }
   return builder.finish();
 }
@@ -221,15 +189,14 @@ TokenizedText tokenize(const TextSource& source,
                        const std::shared_ptr<const Tokenizer>& tokenizer,
                        const TextHooks& hooks) try {
   const Text text = examine(source, hooks);
-  const fs::path root = cache_folder() / "text";
-  fs::create_directories(root);
+  const fs::path root = make_cache_root();
 
   const auto finished = [&](TokenizedText result, bool made_now) {
     result.text_fingerprint = text.all_fingerprint();
     result.made_now = made_now;
     return result;
   };
-  const Entry from_text(root, entry_key(text, "char"));
+  const CacheEntry from_text(root, entry_key(text, "char"));
   if (tokenizer && tokenizer->kind() == "char") {
     // Usually the model's vocabulary was made from this very text: one entry serves both.
     std::optional<TokenizedText> found = from_text.open(text.has_validation());
@@ -237,13 +204,14 @@ TokenizedText tokenize(const TextSource& source,
       return finished(std::move(*found), /*made_now=*/false);
     }
   }
-  const Entry entry =
-      tokenizer ? Entry(root, entry_key(text, tokenizer->fingerprint())) : from_text;
+  const CacheEntry entry =
+      tokenizer ? CacheEntry(root, entry_key(text, tokenizer->fingerprint())) : from_text;
   if (auto found = entry.open(text.has_validation())) return finished(std::move(*found), false);
 
-  const FileLock lock = entry.lock(hooks);
+  const FileLock lock = entry.lock(hooks, "which is tokenizing this text");
   if (auto found = entry.open(text.has_validation())) return finished(std::move(*found), false);
-  const int64_t bytes = text.text_bytes + text.validation_bytes;
+  int64_t bytes = checked_text_file_size(source.text);
+  if (source.validation_text) bytes += checked_text_file_size(*source.validation_text);
   TextProgress progress(hooks, tokenizer ? bytes : 2 * bytes);
   entry.make([&](const fs::path& folder) {
     if (tokenizer) {
@@ -252,20 +220,9 @@ TokenizedText tokenize(const TextSource& source,
       write_tokens(text, vocabulary_of(text, progress), folder, progress, hooks);
     }
   });
-  auto made = entry.open(text.has_validation());
-  if (!made) {
-    throw ResourceError(
-        fmt::format("the cache entry '{}' was written but cannot be read back: "
-                    "check the disk, or set TRIL_CACHE to another folder",
-                    entry.folder().string()));
-  }
-  return finished(std::move(*made), true);
+  return finished(entry.reopen(text.has_validation()), true);
 } catch (const fs::filesystem_error& error) {
-  throw ResourceError(
-      fmt::format("cannot write '{}' in the cache: {}; set TRIL_CACHE to a folder "
-                  "that can be written",
-                  error.path1().string(),
-                  error.code().message()));
+  throw_cache_error(error);
 }
 
 }  // namespace
@@ -274,13 +231,37 @@ TokenizedText tokenize_cached(const TextSource& source,
                               const std::string& tokenizer,
                               const TextHooks& hooks) {
   if (tokenizer == "char") return tokenize(source, nullptr, hooks);
-  return tokenize(source, make_tokenizer(tokenizer), hooks);
+  return tokenize(source, make_data_tokenizer(tokenizer), hooks);
 }
 
 TokenizedText tokenize_cached(const TextSource& source,
                               std::shared_ptr<const Tokenizer> tokenizer,
                               const TextHooks& hooks) {
   return tokenize(source, tokenizer, hooks);
+}
+
+CharTokenizer characters_of_texts(const std::vector<fs::path>& texts, const TextHooks& hooks) {
+  int64_t bytes = 0;
+  for (const fs::path& text : texts) bytes += checked_text_file_size(text);
+  TextProgress progress(hooks, bytes);
+  CharVocabularyBuilder builder;
+  for (const fs::path& text : texts) scan_documents(job_of({text}), &builder, progress);
+  return builder.finish();
+}
+
+TokenFile hdf5_cached(const fs::path& path,
+                      const std::shared_ptr<const Tokenizer>& tokenizer,
+                      const TextHooks& hooks) try {
+  const std::string key = fingerprint(fmt::format(
+      "tril hdf5 cache {}\n{}\n{}\n", kFormatVersion, identity_of(path), tokenizer->fingerprint()));
+  const CacheEntry entry(make_cache_root(), key);
+  if (auto found = entry.open(/*has_validation=*/false)) return found->train;
+  const FileLock lock = entry.lock(hooks, "which is converting this file");
+  if (auto found = entry.open(/*has_validation=*/false)) return found->train;
+  entry.make([&](const fs::path& folder) { write_hdf5_tokens(path, *tokenizer, folder, hooks); });
+  return entry.reopen(/*has_validation=*/false).train;
+} catch (const fs::filesystem_error& error) {
+  throw_cache_error(error);
 }
 
 }  // namespace tril

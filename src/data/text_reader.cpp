@@ -1,6 +1,5 @@
 #include "tril/data/text_reader.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +21,9 @@ std::string shown(const std::filesystem::path& path) {
   return escape_for_message(path.string(), /*max_bytes=*/4096);
 }
 
-int64_t checked_file_size(const std::filesystem::path& path) {
+}  // namespace
+
+int64_t checked_text_file_size(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
@@ -49,18 +50,17 @@ int64_t checked_file_size(const std::filesystem::path& path) {
   return info.st_size;
 }
 
-}  // namespace
-
 TextReader::TextReader(std::vector<std::filesystem::path> files, Newlines newlines)
     : files_(std::move(files)), newlines_(newlines) {
   for (const std::filesystem::path& file : files_) {
-    sizes_.push_back(checked_file_size(file));
+    sizes_.push_back(checked_text_file_size(file));
     file_bytes_ += sizes_.back();
   }
 }
 
-TextReader::~TextReader() {
-  if (fd_ >= 0) ::close(fd_);
+bool TextReader::knows_text_bytes() const {
+  return newlines_ == Newlines::kKeep &&
+         std::none_of(files_.begin(), files_.end(), is_compressed_name);
 }
 
 int64_t TextReader::read(std::string& out, int64_t max_bytes) {
@@ -83,36 +83,26 @@ bool TextReader::fill() {
   buffer_begin_ = 0;
   // A piece can be empty after normalising (the LF of a CR LF), so go on until there is something.
   while (buffer_.empty()) {
-    if (fd_ < 0) {
+    if (!source_) {
       if (next_file_ == files_.size()) return false;
-      fd_ = ::open(files_[next_file_].c_str(), O_RDONLY | O_CLOEXEC);
-      if (fd_ < 0) {
-        throw DataError(fmt::format(
-            "cannot open the text file '{}': {}", shown(files_[next_file_]), std::strerror(errno)));
-      }
+      source_ = open_byte_source(files_[next_file_]);
       ++next_file_;
+      text_begins_.push_back(offset_);
     }
+    const int64_t before = source_->file_bytes_read();
     buffer_.resize(static_cast<size_t>(kPieceBytes));
-    ssize_t n_bytes = 0;
-    do {
-      n_bytes = ::read(fd_, buffer_.data(), buffer_.size());
-    } while (n_bytes < 0 && errno == EINTR);
-    if (n_bytes < 0) {
-      throw DataError(fmt::format("cannot read the text file '{}': {}",
-                                  shown(files_[next_file_ - 1]),
-                                  std::strerror(errno)));
-    }
-    buffer_.resize(static_cast<size_t>(n_bytes));
+    const size_t n_bytes = source_->read(buffer_.data(), buffer_.size());
+    buffer_.resize(n_bytes);
+    const int64_t n_file_bytes = source_->file_bytes_read() - before;
+    file_bytes_read_ += n_file_bytes;
+    if (on_piece_ && n_file_bytes > 0) on_piece_(n_file_bytes);
     if (n_bytes == 0) {
-      ::close(fd_);
-      fd_ = -1;
+      source_.reset();
       continue;
     }
-    file_bytes_read_ += n_bytes;
     fingerprint_.update(buffer_.data(), buffer_.size());
     count_carriage_returns(buffer_);
     if (newlines_ == Newlines::kNormalize) normalize(buffer_);
-    if (on_piece_) on_piece_(n_bytes);
   }
   return true;
 }
@@ -156,16 +146,23 @@ void TextReader::throw_located(const EncodeError& error, int64_t offset) const {
   if (newlines_ == Newlines::kNormalize) {
     throw error.located(offset, " of the text with normalised line ends");
   }
-  while (file + 1 < files_.size() && offset >= sizes_[file]) offset -= sizes_[file++];
+  while (file + 1 < text_begins_.size() && offset >= text_begins_[file + 1]) ++file;
+  if (!text_begins_.empty()) offset -= text_begins_[file];
   throw error.located(offset, fmt::format(" of '{}'", shown(files_[file])));
 }
 
 void TextProgress::watch(TextReader& reader) {
-  reader.set_on_piece([this](int64_t n_bytes) {
-    bytes_done_ += n_bytes;
-    if (hooks_.progress) hooks_.progress(bytes_done_, bytes_total_);
-    if (hooks_.stop && hooks_.stop()) throw Interrupted();
-  });
+  reader.set_on_piece([this](int64_t n_bytes) { add(n_bytes); });
+}
+
+void TextProgress::add(int64_t n_bytes) {
+  bytes_done_ += n_bytes;
+  if (hooks_.progress) hooks_.progress(bytes_done_, bytes_total_);
+  poll();
+}
+
+void TextProgress::poll() const {
+  if (hooks_.stop && hooks_.stop()) throw Interrupted();
 }
 
 }  // namespace tril

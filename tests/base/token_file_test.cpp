@@ -1,5 +1,6 @@
 #include "tril/base/token_file.h"
 
+#include <algorithm>
 #include <fstream>
 #include <vector>
 
@@ -142,4 +143,202 @@ TEST_CASE("a damaged token file is refused with what was found and what to do", 
   put(dir / "bad", std::string(4, '\0'));
   CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("it has 4 bytes, expected at least the 1024"));
   CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("run `tril prepare` again"));
+}
+
+namespace {
+
+std::vector<int64_t> ids_of(const TokenFile& file) {
+  std::vector<int64_t> ids(static_cast<size_t>(file.size()));
+  file.read(0, ids);
+  return ids;
+}
+
+std::string little_endian(std::initializer_list<uint32_t> words, int n_bytes = 4) {
+  std::string bytes;
+  for (const uint32_t word : words) {
+    for (int i = 0; i < n_bytes; ++i) bytes += static_cast<char>((word >> (8 * i)) & 0xFF);
+  }
+  return bytes;
+}
+
+/// A shard as llm.c writes it: 256 words of header, then ids.
+std::string llmc_shard(uint32_t magic, uint32_t version, uint32_t count, const std::string& ids) {
+  std::string bytes = little_endian({magic, version, count});
+  bytes.resize(1024, '\0');
+  return bytes + ids;
+}
+
+template <typename Call>
+std::string data_error(const Call& call) {
+  try {
+    call();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+const TokenMeaning kMeaning{.vocab_size = 50257, .tokenizer_fingerprint = kFingerprint};
+
+}  // namespace
+
+TEST_CASE("several token files are read as one stream", "[base]") {
+  const TempDir dir;
+  write_tokens(dir / "a", 100, {1, 2, 3});
+  write_tokens(dir / "b", 100, {});
+  write_tokens(dir / "c", 70'000, {69'999, 5});  // another width
+  write_tokens(dir / "d", 100, {6});
+  const TokenFile all = TokenFile::join({TokenFile::open(dir / "a"),
+                                         TokenFile::open(dir / "b"),
+                                         TokenFile::open(dir / "c"),
+                                         TokenFile::open(dir / "d")});
+  const std::vector<int64_t> expected{1, 2, 3, 69'999, 5, 6};
+  CHECK(all.size() == 6);
+  CHECK(all.header().vocab_size == 70'000);
+  CHECK(all.header().text_bytes == 12);
+  CHECK(ids_of(all) == expected);
+  for (int64_t begin = 0; begin <= 6; ++begin) {
+    for (int64_t end = begin; end <= 6; ++end) {
+      std::vector<int64_t> ids(static_cast<size_t>(end - begin));
+      all.read(begin, ids);
+      CHECK(std::equal(ids.begin(), ids.end(), expected.begin() + begin));
+      const TokenFile slice = all.slice(begin, end - begin);
+      CHECK(slice.size() == end - begin);
+      CHECK(ids_of(slice) == ids);
+      slice.prefetch(0, 100);
+    }
+  }
+  for (int64_t i = 0; i < 6; ++i) CHECK(all.at(i) == expected[static_cast<size_t>(i)]);
+  CHECK_THAT(all.describe_place(4), ContainsSubstring("token 1 of") && ContainsSubstring("/c"));
+  CHECK_THAT(all.slice(4, 2).describe_place(0), ContainsSubstring("token 1 of"));
+  CHECK(all.paths().size() == 4);
+  all.prefetch(-5, 1000);
+}
+
+TEST_CASE("files of two tokenizers are no stream", "[base]") {
+  const TempDir dir;
+  write_tokens(dir / "a", 100, {1});
+  TokenFileWriter other(dir / "b", 100, fingerprint("other"));
+  other.finish();
+  CHECK_THAT(data_error([&] {
+               TokenFile::join({TokenFile::open(dir / "a"), TokenFile::open(dir / "b")});
+             }),
+             ContainsSubstring("different tokenizers") && ContainsSubstring("/b"));
+}
+
+TEST_CASE("shards of a set are read whole and in order, or not at all", "[base]") {
+  const TempDir dir;
+  std::vector<TokenFile> shards;
+  for (int i = 0; i < 3; ++i) {
+    const fs::path path = dir / std::to_string(i);
+    write_tokens(path, 100, {i});
+    mark_shard(path, i, 3);
+    shards.push_back(TokenFile::open(path));
+    CHECK(shards.back().header().shard == i);
+    CHECK(shards.back().header().n_shards == 3);
+  }
+  CHECK(ids_of(TokenFile::join(shards)) == std::vector<int64_t>{0, 1, 2});
+  CHECK(TokenFile::join(shards).header().n_shards == 0);
+  const auto refused = [&](const std::vector<TokenFile>& files) {
+    return data_error([&] { TokenFile::join(files); });
+  };
+  CHECK_THAT(refused({shards[0], shards[2]}), ContainsSubstring("is shard 0 of a set of 3"));
+  CHECK_THAT(refused({shards[0]}), ContainsSubstring("the 1 file named"));
+  CHECK_THAT(refused({shards[0], shards[2], shards[1]}), ContainsSubstring("shard 2 of a set"));
+  CHECK_THAT(refused({shards[0], shards[1], shards[1]}), ContainsSubstring("number 2 of the 3"));
+}
+
+TEST_CASE("the end-of-text id and the shard number in a header are checked", "[base]") {
+  const TempDir dir;
+  {
+    TokenFileWriter writer(dir / "t", 100, kFingerprint, /*end_of_text=*/99);
+    writer.append(std::vector<int32_t>{1, 99});
+    writer.finish();
+  }
+  CHECK(TokenFile::open(dir / "t").header().end_of_text == 99);
+  write_tokens(dir / "none", 100, {1});
+  CHECK(TokenFile::open(dir / "none").header().end_of_text == -1);
+  overwrite_in_file(dir / "t", 80, "\x65", 1);  // 101: id 100
+  CHECK_THAT(refusal(dir / "t"), ContainsSubstring("end-of-text id is 100"));
+  overwrite_in_file(dir / "none", 72, "\x05", 1);
+  CHECK_THAT(refusal(dir / "none"), ContainsSubstring("shard 5 of 0"));
+}
+
+TEST_CASE("a token file of more than 4 GiB is read at its far end", "[base]") {
+  const TempDir dir;
+  // A sparse file: a header, 2^31 + 5 ids of two bytes of which all but the last two are holes.
+  constexpr int64_t kCount = (int64_t{1} << 31) + 5;
+  write_tokens(dir / "big", 50'000, {});
+  std::string count;
+  for (int i = 0; i < 8; ++i) count += static_cast<char>((kCount >> (8 * i)) & 0xFF);
+  overwrite_in_file(dir / "big", 16, count.data(), count.size());
+  fs::resize_file(dir / "big", static_cast<uintmax_t>(1024 + 2 * kCount));
+  overwrite_in_file(dir / "big", static_cast<uint64_t>(1024 + 2 * (kCount - 2)), "\x39\x30\x07", 4);
+  const TokenFile file = TokenFile::open(dir / "big");
+  CHECK(fs::file_size(dir / "big") > (uintmax_t{1} << 32));
+  CHECK(file.size() == kCount);
+  CHECK(file.at(kCount - 2) == 12'345);
+  CHECK(file.at(kCount - 1) == 7);
+  CHECK(file.at(kCount - 3) == 0);
+  CHECK(file.slice(kCount - 2, 2).at(1) == 7);
+  const TokenFile twice = TokenFile::join({file, file});
+  CHECK(twice.at(2 * kCount - 1) == 7);
+  CHECK(twice.at(kCount) == 0);
+  fs::resize_file(dir / "big", (uintmax_t{1} << 32) + 1024);
+  CHECK_THAT(refusal(dir / "big"), ContainsSubstring("cut short?"));
+}
+
+TEST_CASE("shards of llm.c are read", "[base]") {
+  const TempDir dir;
+  put(dir / "gpt2.bin", llmc_shard(20240520, 1, 3, little_endian({7, 50256, 9}, 2)));
+  const TokenFile two = TokenFile::open_llmc(dir / "gpt2.bin", kMeaning);
+  CHECK(ids_of(two) == std::vector<int64_t>{7, 50256, 9});
+  CHECK(two.header().vocab_size == 50257);
+  CHECK(two.header().tokenizer_fingerprint == kFingerprint);
+  put(dir / "llama.bin", llmc_shard(20240801, 7, 2, little_endian({128'000, 5})));
+  CHECK(ids_of(TokenFile::open_llmc(dir / "llama.bin", kMeaning)) ==
+        std::vector<int64_t>{128'000, 5});
+  CHECK(sniff_token_format(dir / "gpt2.bin") == TokenFormat::kLlmc);
+  CHECK(sniff_token_format(dir / "llama.bin") == TokenFormat::kLlmc);
+
+  const std::string ids = little_endian({7, 8, 9}, 2);
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {llmc_shard(20240520, 2, 3, ids), "version is 2, expected 1"},
+      {llmc_shard(20240520, 1, 4, ids), "expected 4 ids of 2 bytes"},
+      {llmc_shard(20240520, 1, 3, ids).substr(0, 1029), "cut short?"},
+      {llmc_shard(20240520, 1, 3, ids).substr(0, 600), "it has 600 bytes"},
+      {llmc_shard(20240522, 1, 3, ids), "multiple-choice"},
+      {llmc_shard(20240521, 1, 3, ids), "begins with the number 20240521"},
+      {"", "begins with the number 0"},
+      {little_endian({20240520}), "it has 4 bytes"}};
+  for (const auto& [bytes, reason] : bad) {
+    put(dir / "bad.bin", bytes);
+    CHECK_THAT(data_error([&] { TokenFile::open_llmc(dir / "bad.bin", kMeaning); }),
+               ContainsSubstring("bad.bin") && ContainsSubstring(reason));
+  }
+}
+
+TEST_CASE("headerless 2-byte ids are read, and what is not that is refused", "[base]") {
+  const TempDir dir;
+  put(dir / "ids.bin", little_endian({1, 50256, 3}, 2));
+  CHECK(ids_of(TokenFile::open_uint16(dir / "ids.bin", kMeaning)) ==
+        std::vector<int64_t>{1, 50256, 3});
+  CHECK(sniff_token_format(dir / "ids.bin") == TokenFormat::kUnknown);
+
+  put(dir / "odd.bin", "abc");
+  CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "odd.bin", kMeaning); }),
+             ContainsSubstring("3 bytes"));
+  put(dir / "llmc.bin", llmc_shard(20240520, 1, 1, "ab"));
+  CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "llmc.bin", kMeaning); }),
+             ContainsSubstring("shard of llm.c"));
+  write_tokens(dir / "ours", 100, {1});
+  CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "ours", kMeaning); }),
+             ContainsSubstring("token file of tril"));
+  std::string wide;
+  for (uint32_t i = 0; i < 100; ++i) wide += little_endian({i % 60});
+  put(dir / "wide.bin", wide);
+  CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "wide.bin", kMeaning); }),
+             ContainsSubstring("four bytes"));
+  put(dir / "zeros.bin", std::string(400, '\0'));  // one token, over and over: legal
+  CHECK(TokenFile::open_uint16(dir / "zeros.bin", kMeaning).size() == 200);
 }

@@ -617,6 +617,7 @@ const std::vector<std::pair<std::string, Json>>& other_values() {
       {"data.validation_fraction", 0.25},
       {"data.tokenizer", "byte"},
       {"data.sampling", "random"},
+      {"data.format", "llmc"},
       {"data.tales_bytes", 5000},
       {"data.tales_seed", 9},
       {"model.preset", "gpt2"},
@@ -764,6 +765,58 @@ TEST_CASE("setting a key by --set: on a stored config changes that key only, or 
   CHECK_THROWS_AS(override_run_config(stored, {"model.n_head=3"}), ConfigError);
 }
 
+TEST_CASE("data.train may be a list of files with weights", "[config]") {
+  const tril::testing::TempDir dir;
+  const fs::path file = dir / "a.json";
+  std::ofstream(file) << R"({"data": {"train": [{"file": "x.txt", "weight": 0.5}, "sub/y.txt",
+                             {"file": "tales"}]}})";
+  const RunConfig config = load_run_config(file, {});
+  REQUIRE(config.data.train.files.size() == 3);
+  CHECK(config.data.train.files[0] == WeightedFile{(dir / "x.txt").string(), 0.5});
+  CHECK(config.data.train.files[1] == WeightedFile{(dir / "sub/y.txt").string(), 1});
+  CHECK(config.data.train.files[2] == WeightedFile{kTales, 1});
+  CHECK(run_config_from_json(Json(to_json(config)), "test") == config);
+  CHECK(to_json(config)["data"]["train"][0].at("file") == (dir / "x.txt").string());
+  CHECK(to_json(config)["data"]["train"][0].at("weight") == 0.5);
+
+  const auto from_set = [](const std::string& value) {
+    return load_run_config(std::nullopt, {"data.train=" + value}).data.train;
+  };
+  CHECK(from_set(R"([{"file": "/a.txt", "weight": 2}])").is_list);
+  CHECK(from_set("/a.txt") == "/a.txt");
+  CHECK(from_set("./2024") == (fs::current_path() / "2024").string());
+
+  const auto refused = [&](const std::string& value) {
+    try {
+      from_set(value);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK_THAT(refused("[]"), ContainsSubstring("The list has 0 entries"));
+  CHECK_THAT(refused(R"([{"weight": 1}])"), ContainsSubstring("data.train[0]: the key \"file\""));
+  CHECK_THAT(refused(R"(["/a.txt", {"file": "/b.txt", "wieght": 1}])"),
+             ContainsSubstring("data.train[1]: unknown key \"wieght\""));
+  CHECK_THAT(refused(R"([{"file": "/a.txt", "weight": 0}])"),
+             ContainsSubstring("data.train[0].weight must be a number, greater than 0"));
+  CHECK_THAT(refused(R"([{"file": "/a.txt", "weight": "2"}])"),
+             ContainsSubstring("data.train[0].weight"));
+  CHECK_THAT(refused(R"([{"file": "talse"}])"), ContainsSubstring("Did you mean \"tales\"?"));
+  CHECK_THAT(refused("[5]"), ContainsSubstring("data.train[0] must be a path"));
+}
+
+TEST_CASE("a changed list of training files is shown whole on resume", "[config]") {
+  RunConfig stored;
+  stored.data.train = TrainFiles({{"/a.txt", 1}, {"/b.txt", 2}});
+  RunConfig wanted = stored;
+  wanted.data.train.files[1].weight = 3;
+  const auto changes = compare_for_resume(stored, wanted);
+  REQUIRE(changes.size() == 1);
+  CHECK_THAT(changes[0].before, ContainsSubstring("\"weight\":2"));
+  CHECK_THAT(changes[0].after, ContainsSubstring("\"weight\":3"));
+}
+
 TEST_CASE("on resume some keys may change and all others are refused by name", "[config]") {
   const std::set<std::string> may_change = {"run_dir",
                                             "init_from",
@@ -772,6 +825,7 @@ TEST_CASE("on resume some keys may change and all others are refused by name", "
                                             "data.train",
                                             "data.validation",
                                             "data.tokenizer",
+                                            "data.format",
                                             "train.steps",
                                             "train.tokens",
                                             "train.epochs",
@@ -837,7 +891,8 @@ TEST_CASE("every shipped config loads", "[config]") {
     const bool has_gpt2_vocabulary = name.starts_with("classic_") || name.starts_with("gpt2_");
     CHECK((config.data.tokenizer == "gpt2") == has_gpt2_vocabulary);
     if (config.data.train != kTales) {
-      CHECK(config.data.train == (kSourceDir / "data" / "tinyshakespeare.txt").lexically_normal());
+      CHECK(config.data.train.is(
+          (kSourceDir / "data" / "tinyshakespeare.txt").lexically_normal().string()));
     }
   }
   for (const char* name : {"smoke",

@@ -143,6 +143,7 @@ TEST_CASE("input that cannot be used is refused by path and reason", "[data]") {
   fs::permissions(locked, fs::perms::none);
   const auto pipe = dir / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  fs::create_directory(dir / "bare");
   struct Case {
     fs::path path;
     std::string reason;
@@ -150,7 +151,7 @@ TEST_CASE("input that cannot be used is refused by path and reason", "[data]") {
   std::vector<Case> cases{{empty, "is empty"},
                           {dir / "absent.txt", "no text file"},
                           {good / "below", "no text file"},
-                          {dir.path(), "is a folder"},
+                          {dir / "bare", "holds no text"},
                           {pipe, "not a regular file"}};
   if (geteuid() != 0) cases.push_back({locked, "Permission denied"});  // root reads everything
   for (const Case& bad : cases) {
@@ -173,7 +174,6 @@ TEST_CASE("a text of one newline has a vocabulary of one", "[data]") {
       prepare({.inputs = {input}, .validation_fraction = 0, .out = dir / "out"});
   CHECK(result.tokenizer->vocab_size() == 1);
   CHECK(result.train.tokens == 1);
-  CHECK(prepare({.inputs = {input}, .out = dir / "out2"}).train.tokens == 0);
 }
 
 TEST_CASE("line ends come back byte for byte, with one notice about CR", "[data]") {
@@ -420,7 +420,7 @@ TEST_CASE("memory does not grow with the text", "[data]") {
     int pipe_ends[2];
     REQUIRE(pipe(pipe_ends) == 0);
     run_in_child([&] {
-      prepare({.inputs = {input}, .out = dir / "out", .overwrite = true});
+      prepare({.inputs = {input}, .out = dir / "out", .overwrite = true, .threads = 2});
       rusage usage{};
       getrusage(RUSAGE_SELF, &usage);
       const long peak = usage.ru_maxrss;
@@ -433,10 +433,12 @@ TEST_CASE("memory does not grow with the text", "[data]") {
     REQUIRE(told);
     return peak;
   };
-  const long small = peak_kib(4);   // 3 MB
-  const long large = peak_kib(40);  // 30 MB
+  // Both are more than is under way at a time (five blocks of 1 MiB, their ids, and what malloc
+  // keeps for each thread).
+  const long small = peak_kib(40);   // 30 MB
+  const long large = peak_kib(160);  // 120 MB
   INFO("peak KiB " << small << " and " << large);
-  CHECK(large - small < 4096);
+  CHECK(large - small < 8192);
 }
 
 TEST_CASE("a token file is described from its content", "[data]") {
@@ -457,7 +459,7 @@ TEST_CASE("a token file is described from its content", "[data]") {
   std::string bytes = read_text(path);
   bytes[kTokenFileHeaderBytes + 4] = 9;  // token 2
   write_text(path, bytes);
-  CHECK_THROWS_WITH(describe_token_file(path), ContainsSubstring("token 2 has id 9"));
+  CHECK_THROWS_WITH(describe_token_file(path), ContainsSubstring("token 2 of") && ContainsSubstring("has id 9"));
   CHECK_THROWS_AS(describe_token_file(input), DataError);
 }
 

@@ -13,6 +13,7 @@
 #include "support/shared_data.h"
 #include "support/temp_dir.h"
 #include "support/text_files.h"
+#include "tril/base/error.h"
 #include "tril/base/file.h"
 #include "tril/data/prepare.h"
 #include "tril/tokenizer/byte_tokenizer.h"
@@ -341,4 +342,59 @@ TEST_CASE("the known small corpus opens from the cache at once", "[data]") {
   CHECK(text.validation->size() == 111540);
   INFO(taken.count() << " ms");
   CHECK(taken.count() < 500);  // about 3 ms; the limit leaves room for sanitizers and busy machines
+}
+
+TEST_CASE("a full cache drops what was used longest ago", "[data]") {
+  const CacheTest test;
+  // Three texts of 40 kB of ids each; room for two.
+  setenv("TRIL_CACHE_GB", "0.0001", 1);
+  const auto source_of = [&](const std::string& name) {
+    return TextSource{.text =
+                          test.text(name, repeat(name, 20'000 / static_cast<int>(name.size())))};
+  };
+  const TextSource a = source_of("a.txt");
+  const TextSource b = source_of("bb.txt");
+  const TextSource c = source_of("ccc.txt");
+  tokenize_cached(a, "byte");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  tokenize_cached(b, "byte");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const TokenizedText used_again = tokenize_cached(a, "byte");
+  CHECK_FALSE(used_again.made_now);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const TokenizedText third = tokenize_cached(c, "byte");
+  CHECK(third.made_now);
+  CHECK(test.folders().size() == 2);
+  CHECK_FALSE(tokenize_cached(a, "byte").made_now);  // used after b
+  CHECK(tokenize_cached(b, "byte").made_now);        // gone, and made anew
+  // What is open stays readable when its entry is dropped.
+  CHECK(decode(third) == repeat("ccc.txt", 20'000 / 7));
+  // An entry larger than the limit stays while it is the newest.
+  setenv("TRIL_CACHE_GB", "0.00000001", 1);
+  CHECK(tokenize_cached(source_of("dddd.txt"), "byte").made_now);
+  CHECK_FALSE(tokenize_cached(source_of("dddd.txt"), "byte").made_now);
+  CHECK(test.folders().size() == 1);
+  unsetenv("TRIL_CACHE_GB");
+}
+
+TEST_CASE("the limit of the cache is a number of gigabytes", "[data]") {
+  const auto limit_of = [](const char* value) {
+    setenv("TRIL_CACHE_GB", value, 1);
+    std::optional<uint64_t> limit;
+    try {
+      limit = text_cache_limit_bytes();
+    } catch (...) {
+      unsetenv("TRIL_CACHE_GB");
+      throw;
+    }
+    unsetenv("TRIL_CACHE_GB");
+    return limit;
+  };
+  CHECK(text_cache_limit_bytes() == uint64_t{20'000'000'000});
+  CHECK(limit_of("") == uint64_t{20'000'000'000});
+  CHECK(limit_of("1.5") == uint64_t{1'500'000'000});
+  CHECK_FALSE(limit_of("0"));
+  for (const char* bad : {"-1", "x", "3GB", "nan", "inf"}) {
+    CHECK_THROWS_AS(limit_of(bad), ConfigError);
+  }
 }

@@ -137,3 +137,111 @@ TEST_CASE("random sampling covers all legal starts evenly", "[data]") {
   for (const double count : counts) chi_square += (count - 1000) * (count - 1000) / 1000;
   CHECK(chi_square < 31.3);  // 11 degrees of freedom: exceeded by chance once in 1000 seeds
 }
+
+TEST_CASE("at 10^12 tokens the sampler needs no memory and stays inside", "[data]") {
+  const int64_t n = 1'000'000'000'000;
+  const WindowSampler sampler(Sampling::kShuffle, n, 1024, 3);
+  CHECK(sampler.windows_per_epoch() == (n - 1024) / 1024);
+  std::set<int64_t> starts;
+  for (int64_t g = 0; g < 2000; ++g) {
+    const int64_t start = sampler.start(g);
+    CHECK((start >= 0 && start < n - 1024));
+    starts.insert(start);
+  }
+  CHECK(starts.size() == 2000);
+  // The draws reach all of the file, not only what 32 bits could name.
+  CHECK(*starts.rbegin() > n / 10 * 9);
+  CHECK(*starts.begin() < n / 10);
+  // Far into training, in the second epoch.
+  CHECK(sampler.start(sampler.windows_per_epoch() + 12'345) < n - 1024);
+}
+
+namespace {
+
+/// Four parts of unequal size and weight: 600 + 50 + 3000 + 41 ids.
+std::vector<SamplerPart> four_parts() {
+  return {{.begin = 0, .count = 600, .weight = 1},
+          {.begin = 600, .count = 50, .weight = 0.25},
+          {.begin = 650, .count = 3000, .weight = 2},
+          {.begin = 3650, .count = 41, .weight = 1e-9}};
+}
+
+}  // namespace
+
+TEST_CASE("windows of several files come by weight, exactly in every period", "[data]") {
+  const auto parts = four_parts();
+  const WindowSampler sampler(Sampling::kShuffle, parts, 8, 11);
+  CHECK(sampler.windows_per_epoch() == 592 / 8 + 42 / 8 + 2992 / 8 + 33 / 8);
+  for (const int64_t period : {0, 5}) {
+    std::vector<int64_t> counts(4);
+    for (int64_t g = 0; g < WindowSampler::kPeriod; ++g) {
+      ++counts[sampler.part_of(period * WindowSampler::kPeriod + g)];
+    }
+    // 65536 / 3.25 = 20164.9..., a quarter of it, twice it; the last has at least one.
+    CHECK(counts == std::vector<int64_t>{20165, 5041, 40329, 1});
+  }
+}
+
+TEST_CASE("a short stretch of several files already has about the right shares", "[data]") {
+  const WindowSampler sampler(
+      Sampling::kShuffle,
+      {{.begin = 0, .count = 1000, .weight = 3}, {.begin = 1000, .count = 1000, .weight = 1}},
+      8,
+      1);
+  for (const int64_t begin : {0, 1000, 70'000}) {
+    int n_first = 0;
+    for (int64_t g = begin; g < begin + 1000; ++g) n_first += sampler.part_of(g) == 0 ? 1 : 0;
+    CHECK(n_first == Approx(750).margin(60));  // four standard deviations
+  }
+}
+
+TEST_CASE("each of several files goes through its own epochs", "[data]") {
+  const auto parts = four_parts();
+  const int64_t t = 8;
+  const WindowSampler sampler(Sampling::kShuffle, parts, t, 11);
+  std::vector<std::vector<int64_t>> starts(parts.size());
+  for (int64_t g = 0; g < 200'000; ++g) {
+    const size_t part = sampler.part_of(g);
+    const int64_t start = sampler.start(g);
+    REQUIRE(start >= parts[part].begin);
+    REQUIRE(start + t + 1 <= parts[part].begin + parts[part].count);  // never across a border
+    starts[part].push_back(start);
+  }
+  // Within a period a part's windows come in a shuffled order, so whole periods are looked at: in
+  // k windows of a part with W per epoch, each slot is taken floor(k/W) or ceil(k/W) times.
+  const int64_t n_periods = 200'000 / WindowSampler::kPeriod;
+  for (size_t part = 0; part < 3; ++part) {
+    const int64_t windows = (parts[part].count - t) / t;
+    std::vector<int64_t> taken(static_cast<size_t>(windows));
+    int64_t n = 0;
+    for (int64_t g = 0; g < n_periods * WindowSampler::kPeriod; ++g) {
+      if (sampler.part_of(g) != part) continue;
+      const int64_t slot = (sampler.start(g) - parts[part].begin) / t;
+      if (slot < windows) ++taken[static_cast<size_t>(slot)];
+      ++n;
+    }
+    const auto [least, most] = std::minmax_element(taken.begin(), taken.end());
+    INFO("part " << part << ": " << *least << " to " << *most << " of " << n << " / " << windows);
+    CHECK(*least >= n / windows - 1);
+    CHECK(*most <= n / windows + 2);
+  }
+}
+
+TEST_CASE("one file given as a list of one is drawn as ever", "[data]") {
+  for (const Sampling sampling : {Sampling::kShuffle, Sampling::kRandom}) {
+    const WindowSampler plain(sampling, 1000, 8, 5);
+    const WindowSampler list(sampling, {{.begin = 0, .count = 1000, .weight = 0.1}}, 8, 5);
+    for (int64_t g = 0; g < 500; ++g) CHECK(plain.start(g) == list.start(g));
+  }
+}
+
+TEST_CASE("random windows of several files stay inside each", "[data]") {
+  const auto parts = four_parts();
+  const WindowSampler sampler(Sampling::kRandom, parts, 40, 2);
+  for (int64_t g = 0; g < 70'000; ++g) {
+    const SamplerPart& part = parts[sampler.part_of(g)];
+    const int64_t start = sampler.start(g);
+    REQUIRE(start >= part.begin);
+    REQUIRE(start + 41 <= part.begin + part.count);
+  }
+}

@@ -16,6 +16,8 @@ enum class RandomStream : uint64_t {
   kWindowStart = 5,   ///< `random` sampling
   kGenerate = 6,      ///< sampling of generated tokens
   kCorpus = 7,        ///< the bundled corpus
+  kWindowFile = 16,   ///< which file of several a training window comes from
+  kSplit = 17,        ///< which documents are for validation
 };
 
 /// Finaliser of SplitMix64 (Steele et al. 2014): a bijection of 64-bit words that mixes every bit.

@@ -37,6 +37,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
+  /// Asks the system to read these bytes in soon (madvise), without waiting. Only a hint.
+  void prefetch(size_t offset, size_t n_bytes) const;
 
  private:
   const std::byte* data_ = nullptr;
@@ -78,6 +80,12 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 /// Asks the system to forget what it holds of a file in memory, so that the next read comes from
 /// the disk. Without effect on file systems that live in memory.
 void drop_from_page_cache(const std::filesystem::path& path);
+
+/// Overwrites bytes inside an existing file and fsyncs it. ResourceError.
+void overwrite_in_file(const std::filesystem::path& path,
+                       uint64_t offset,
+                       const void* data,
+                       size_t n_bytes);
 
 /// Makes renames inside `folder` durable.
 void fsync_folder(const std::filesystem::path& folder);

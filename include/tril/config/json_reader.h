@@ -12,6 +12,7 @@
 
 #include "tril/base/error.h"
 #include "tril/base/json.h"
+#include "tril/config/data_config.h"
 #include "tril/config/field.h"
 
 namespace tril {
@@ -56,6 +57,9 @@ void read_value(const Json& json, const Rule& rule, const Place& place, bool& ou
 void read_value(const Json& json, const Rule& rule, const Place& place, std::string& out);
 /// null is nothing.
 void read_value(const Json& json, const Rule& rule, const Place& place, std::optional<double>& out);
+
+/// A path, or a list of paths and of {"file": path, "weight": number} objects.
+void read_value(const Json& json, const Rule& rule, const Place& place, TrainFiles& out);
 
 /// Letters to change, add or drop to turn one word into the other; upper and lower case are equal.
 size_t edit_distance(std::string_view a, std::string_view b);
@@ -107,6 +111,14 @@ inline Json write_value(const std::string& value) {
 }
 inline Json write_value(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
+}
+inline Json write_value(const TrainFiles& value) {
+  if (!value.is_list) return value.files.front().file;
+  Json list = Json::array();
+  for (const WeightedFile& entry : value.files) {
+    list.push_back({{"file", entry.file}, {"weight", entry.weight}});
+  }
+  return list;
 }
 template <typename E>
 requires std::is_enum_v<E> Json write_value(E value) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tril/base/token_file.h"
 #include "tril/data/batch.h"
@@ -29,7 +30,7 @@ class BatchLoader {
 
   /// On a GPU: begins to read and move what the next load() will ask for. The ids go through pinned
   /// memory on a stream of their own, so neither side waits; call it when the step's kernels are in
-  /// the queue. On the CPU there is nothing to move, and it does nothing.
+  /// the queue. On the CPU: asks the system for the pages of the token file, and returns at once.
   void prefetch(int64_t first_window);
 
  private:
@@ -40,6 +41,7 @@ class BatchLoader {
     c10::Event arrived;
   };
 
+  std::vector<int64_t> starts_of(int64_t first_window) const;
   Batch read(int64_t first_window) const;
 
   TokenFile tokens_;

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tril/base/token_file.h"
 #include "tril/data/text_reader.h"
+#include "tril/tokenizer/char_tokenizer.h"
 #include "tril/tokenizer/tokenizer.h"
 
 namespace tril {
@@ -35,7 +37,8 @@ struct TokenizedText {
 ///
 /// The cache is keyed by the text's content, so the text is hashed at every call (about 10 GB/s
 /// once it is in memory; a text of many GB is better prepared once by `tril prepare`). Entries are
-/// whole folders that appear in one rename; a damaged one is made anew. Any number of processes may
+/// whole folders that appear in one rename; a damaged one is made anew. When they come to more than
+/// text_cache_limit_bytes, those used longest ago are removed. Any number of processes may
 /// call this at once: one makes the entry, the others wait for it, with a notice. Throws
 /// ConfigError (fraction), DataError (text, tokenizer), ResourceError (disk), Interrupted.
 TokenizedText tokenize_cached(const TextSource& source,
@@ -46,5 +49,21 @@ TokenizedText tokenize_cached(const TextSource& source,
 TokenizedText tokenize_cached(const TextSource& source,
                               std::shared_ptr<const Tokenizer> tokenizer,
                               const TextHooks& hooks = {});
+
+/// The characters of all these texts. Not cached: reads them through. Throws DataError,
+/// Interrupted.
+CharTokenizer characters_of_texts(const std::vector<std::filesystem::path>& texts,
+                                  const TextHooks& hooks = {});
+
+/// The ids of an HDF5 file (see Hdf5Tokens) as a token file of the cache. The entry is keyed by the
+/// file's path, size and time of writing. Throws DataError (also for an id outside the
+/// tokenizer's), ResourceError, Interrupted.
+TokenFile hdf5_cached(const std::filesystem::path& path,
+                      const std::shared_ptr<const Tokenizer>& tokenizer,
+                      const TextHooks& hooks = {});
+
+/// How much the cache of tokenised texts may hold: the environment's TRIL_CACHE_GB, else 20 GB;
+/// nothing for 0, which means no limit. Throws ConfigError for what is no number.
+std::optional<uint64_t> text_cache_limit_bytes();
 
 }  // namespace tril

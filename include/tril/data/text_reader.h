@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "tril/base/error.h"
 #include "tril/base/fingerprint.h"
+#include "tril/data/byte_source.h"
 
 namespace tril {
 
@@ -45,15 +47,18 @@ struct CarriageReturns {
   int64_t lone = 0;  ///< CR without a following LF
 };
 
-/// Files as one text, in the given order, with nothing between them.
+/// Size of a file that holds text. Throws DataError naming the path and the reason: missing, a
+/// folder, not a regular file, empty, or not readable.
+int64_t checked_text_file_size(const std::filesystem::path& path);
+
+/// Files (.gz and .zst are decompressed) as one text, in the given order, with nothing between
+/// them.
 class TextReader {
  public:
   static constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
-  /// Checks every file at once. Throws DataError naming the path and the reason: missing, a folder,
-  /// not a regular file, empty, or not readable.
+  /// Checks every file at once. Throws as checked_text_file_size does.
   TextReader(std::vector<std::filesystem::path> files, Newlines newlines);
-  ~TextReader();
   TextReader(const TextReader&) = delete;
   TextReader& operator=(const TextReader&) = delete;
 
@@ -63,15 +68,17 @@ class TextReader {
   /// True when the next byte is the inside of a UTF-8 character.
   bool next_is_continuation();
 
-  /// Called with the bytes of each piece read from a file, as it is read.
+  /// Called with how many bytes of a file (compressed ones, perhaps) were used up, as it is read.
   void set_on_piece(std::function<void(int64_t n_bytes)> on_piece) {
     on_piece_ = std::move(on_piece);
   }
 
   /// Bytes of text given out so far (after Newlines).
   int64_t offset() const { return offset_; }
-  /// Bytes of all files together, when they were opened.
+  /// Bytes of all files together, as they are on the disk, when they were opened.
   int64_t file_bytes() const { return file_bytes_; }
+  /// Is the size of the text known before it is read? (Not of a compressed or normalised one.)
+  bool knows_text_bytes() const;
   /// Of the text read so far, as it is in the files.
   const CarriageReturns& carriage_returns() const { return carriage_returns_; }
   std::string fingerprint() const { return fingerprint_.hex(); }
@@ -92,9 +99,10 @@ class TextReader {
   Newlines newlines_;
   std::function<void(int64_t)> on_piece_;
   int64_t file_bytes_ = 0;
-  int64_t file_bytes_read_ = 0;
+  int64_t file_bytes_read_ = 0;  // of the files before the open one
   size_t next_file_ = 0;
-  int fd_ = -1;
+  std::unique_ptr<ByteSource> source_;
+  std::vector<int64_t> text_begins_;  // of the files opened so far: offset of their first byte
   std::string buffer_;
   size_t buffer_begin_ = 0;
   int64_t offset_ = 0;
@@ -111,6 +119,10 @@ class TextProgress {
       : hooks_(hooks), bytes_total_(bytes_total) {}
   /// From now on `reader`, which this object must outlive, counts. Its reads may throw Interrupted.
   void watch(TextReader& reader);
+  /// So many more bytes are done. Throws Interrupted.
+  void add(int64_t n_bytes);
+  /// Throws Interrupted when the hooks say stop.
+  void poll() const;
 
  private:
   const TextHooks& hooks_;
