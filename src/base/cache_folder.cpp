@@ -13,7 +13,6 @@
 namespace tril {
 
 namespace fs = std::filesystem;
-using posix::shown;
 
 namespace {
 

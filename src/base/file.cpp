@@ -11,12 +11,12 @@
 
 #include "posix_file.h"
 #include "tril/base/error.h"
+#include "tril/base/utf8.h"
 
 namespace tril {
 
 namespace fs = std::filesystem;
 using posix::errno_text;
-using posix::shown;
 
 void throw_file_error(FileRole role, const std::string& message) {
   switch (role) {
@@ -28,6 +28,10 @@ void throw_file_error(FileRole role, const std::string& message) {
       throw CheckpointError(message);
   }
   throw std::logic_error("unknown FileRole");
+}
+
+std::string shown(const fs::path& path) {
+  return path.empty() ? "\"\" (an empty path)" : escape_for_message(path.string(), 4096);
 }
 
 std::string read_file(const fs::path& path, FileRole role, uint64_t max_bytes) {

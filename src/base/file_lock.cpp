@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 using posix::errno_text;
 using posix::Fd;
 using posix::open_retrying;
-using posix::shown;
 using posix::throw_open_for_writing_error;
 using posix::write_all;
 

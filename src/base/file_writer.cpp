@@ -24,7 +24,6 @@ using posix::errno_text;
 using posix::Fd;
 using posix::fsync_retrying;
 using posix::open_retrying;
-using posix::shown;
 using posix::throw_open_for_writing_error;
 using posix::write_all;
 

@@ -66,7 +66,7 @@ class AppendSink : public spdlog::sinks::base_sink<std::mutex> {
     reported_ = true;
     std::fprintf(stderr,
                  "warning: cannot write the log file %s: %s; going on without it\n",
-                 posix::shown(file_.path()).c_str(),
+                 shown(file_.path()).c_str(),
                  file_.error().c_str());
   }
 

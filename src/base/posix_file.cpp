@@ -100,10 +100,6 @@ int Fd::release() {
   return std::exchange(fd_, -1);
 }
 
-std::string shown(const fs::path& path) {
-  return path.empty() ? "\"\" (an empty path)" : escape_for_message(path.string(), 4096);
-}
-
 OpenFile open_regular_file(const fs::path& path, FileRole role) {
   const std::string where = fmt::format("cannot read {}: ", shown(path));
   // Without O_NONBLOCK, opening a fifo waits for a writer that may never come.

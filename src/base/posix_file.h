@@ -64,7 +64,4 @@ int write_all(int fd, const char* data, size_t n_bytes, int64_t offset = -1);
 /// 0 or the errno. File systems without fsync (EINVAL, ENOTSUP) count as done.
 int fsync_retrying(int fd);
 
-/// A path as it appears in a message: on one line, whatever bytes it holds.
-std::string shown(const std::filesystem::path& path);
-
 }  // namespace tril::posix

@@ -44,7 +44,7 @@ constexpr std::array<Dtype, 13> kDtypes{{{"F64", 8},
 /// Collects where we are, so that each check is one line.
 class Refusal {
  public:
-  explicit Refusal(const std::filesystem::path& path) : where_(posix::shown(path)) {}
+  explicit Refusal(const std::filesystem::path& path) : where_(shown(path)) {}
 
   [[noreturn]] void file(const std::string& reason) const {
     throw CheckpointError(fmt::format("{} is not a usable safetensors file: {}", where_, reason));

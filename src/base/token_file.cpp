@@ -61,7 +61,7 @@ bool is_fingerprint(std::string_view text) {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
   throw DataError(fmt::format(
-      "{} is not a usable token file: {}; run `tril prepare` again", posix::shown(path), reason));
+      "{} is not a usable token file: {}; run `tril prepare` again", shown(path), reason));
 }
 
 }  // namespace
@@ -181,7 +181,7 @@ const char* format_name(TokenFormat format) {
 [[noreturn]] void refuse_foreign(const std::filesystem::path& path,
                                  const char* kind,
                                  const std::string& reason) {
-  throw DataError(fmt::format("{} is not {}: {}", posix::shown(path), kind, reason));
+  throw DataError(fmt::format("{} is not {}: {}", shown(path), kind, reason));
 }
 
 TokenFileHeader header_of(const TokenMeaning& meaning, int64_t count, int id_bytes) {
@@ -305,8 +305,8 @@ TokenFile TokenFile::join(const std::vector<TokenFile>& files) {
       throw DataError(
           fmt::format("{} and {} were made with different tokenizers (fingerprints {} and {}), and "
                       "cannot be one stream",
-                      posix::shown(files.front().path()),
-                      posix::shown(file.path()),
+                      shown(files.front().path()),
+                      shown(file.path()),
                       all.header_.tokenizer_fingerprint,
                       header.tokenizer_fingerprint));
     }
@@ -317,7 +317,7 @@ TokenFile TokenFile::join(const std::vector<TokenFile>& files) {
       throw DataError(
           fmt::format("{} is shard {} of a set of {}, but it is number {} of the {} file{} named: "
                       "all shards of a set are read together, in their order",
-                      posix::shown(file.path()),
+                      shown(file.path()),
                       header.shard,
                       header.n_shards,
                       i,
@@ -418,7 +418,7 @@ std::string TokenFile::describe_place(int64_t i) const {
   // Of a slice too, the number is that in the file.
   const std::byte* first = part.map->bytes().data() + part.header_bytes;
   const int64_t skipped = (part.ids - first) / part.id_bytes;
-  return fmt::format("token {} of {}", i - part.begin + skipped, posix::shown(part.map->path()));
+  return fmt::format("token {} of {}", i - part.begin + skipped, shown(part.map->path()));
 }
 
 std::vector<std::filesystem::path> TokenFile::paths() const {
@@ -464,7 +464,7 @@ void TokenFileWriter::append_as(std::span<const int32_t> ids) {
       throw DataError(
           fmt::format("{}: token id {} at position {} is outside the vocabulary, expected "
                       "0 to {}; was the text encoded with another tokenizer?",
-                      posix::shown(final_path_),
+                      shown(final_path_),
                       id,
                       header_.count,
                       header_.vocab_size - 1));

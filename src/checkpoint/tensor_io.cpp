@@ -47,10 +47,6 @@ bool can_load(const TensorInfo& info, torch::ScalarType wanted) {
   return type && (*type == wanted || (at::isFloatingType(*type) && at::isFloatingType(wanted)));
 }
 
-std::string shape_text(at::IntArrayRef shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
-}
-
 }  // namespace
 
 WrittenFile save_tensors(const std::filesystem::path& path,

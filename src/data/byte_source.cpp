@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tril/base/error.h"
+#include "tril/base/file.h"
 #include "tril/base/utf8.h"
 
 #if TRIL_HAS_ZLIB
@@ -25,10 +26,6 @@
 namespace tril {
 namespace fs = std::filesystem;
 namespace {
-
-std::string shown(const fs::path& path) {
-  return escape_for_message(path.string(), /*max_bytes=*/4096);
-}
 
 [[noreturn]] void throw_damaged(const fs::path& path, const char* kind, const std::string& why) {
   throw DataError(fmt::format("'{}' cannot be read as a {} file: {}", shown(path), kind, why));

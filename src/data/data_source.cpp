@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "tril/base/error.h"
+#include "tril/base/file.h"
 #include "tril/base/utf8.h"
 #include "tril/data/input_files.h"
 #include "tril/data/prepare.h"
@@ -17,10 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Kind = DataSource::Kind;
-
-std::string shown(const fs::path& path) {
-  return escape_for_message(path.string(), /*max_bytes=*/4096);
-}
 
 Kind kind_of(const fs::path& path, DataFormat format) {
   switch (format) {

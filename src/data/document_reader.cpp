@@ -6,15 +6,12 @@
 #include <limits>
 #include <utility>
 
+#include "tril/base/file.h"
 #include "tril/base/utf8.h"
 
 namespace tril {
 namespace fs = std::filesystem;
 namespace {
-
-std::string shown(const fs::path& path) {
-  return escape_for_message(path.string(), /*max_bytes=*/4096);
-}
 
 /// Length of `text` without a character at its end whose last bytes may still come.
 size_t without_cut_character(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "tril/base/error.h"
+#include "tril/base/file.h"
 #include "tril/base/utf8.h"
 #include "tril/data/byte_source.h"
 #include "tril/data/text_reader.h"
@@ -15,10 +16,6 @@
 namespace tril {
 namespace fs = std::filesystem;
 namespace {
-
-std::string shown(const fs::path& path) {
-  return escape_for_message(path.string(), /*max_bytes=*/4096);
-}
 
 InputFile::Kind kind_of(const fs::path& path) {
   const std::string extension = extension_inside(path);

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "tril/base/file.h"
 #include "tril/base/utf8.h"
 #include "tril/tokenizer/tokenizer.h"
 
@@ -17,10 +18,6 @@ namespace tril {
 namespace {
 
 /// A path for a message, which stays one line whatever the name holds.
-std::string shown(const std::filesystem::path& path) {
-  return escape_for_message(path.string(), /*max_bytes=*/4096);
-}
-
 }  // namespace
 
 int64_t checked_text_file_size(const std::filesystem::path& path) {

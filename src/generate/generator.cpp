@@ -184,14 +184,14 @@ Generation generate_with_torch(GPT& model,
 }
 
 /// Several texts side by side in the engine's sequences.
-class Batch {
+class GenerationBatch {
  public:
-  Batch(Engine& engine,
-        int64_t context,
-        const Tokenizer& tokenizer,
-        const std::vector<Prompt>& prompts,
-        const GenerateOptions& options,
-        const OnText& on_text)
+  GenerationBatch(Engine& engine,
+                  int64_t context,
+                  const Tokenizer& tokenizer,
+                  const std::vector<Prompt>& prompts,
+                  const GenerateOptions& options,
+                  const OnText& on_text)
       : engine_(engine),
         context_(context),
         tokenizer_(tokenizer),
@@ -307,7 +307,8 @@ std::vector<Generation> generate_prompts(GPT& model,
   for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.ids.size());
   at_once = std::clamp<int64_t>(at_once, 1, std::max<int64_t>(1, std::ssize(prompts)));
   const auto engine = make_engine(model, options, at_once, static_cast<int64_t>(longest));
-  return Batch(*engine, model->config().context_length, tokenizer, prompts, options, on_text)
+  return GenerationBatch(
+             *engine, model->config().context_length, tokenizer, prompts, options, on_text)
       .run(at_once);
 }
 

@@ -13,10 +13,10 @@
 namespace tril {
 namespace {
 
-constexpr std::string_view kStyle =
+constexpr std::string_view kAttentionStyle =
 #include "attention_page.css"
     ;
-constexpr std::string_view kScript =
+constexpr std::string_view kAttentionScript =
 #include "attention_page.js"
     ;
 
@@ -74,8 +74,8 @@ std::string attention_page(const AttentionReport& report) {
 
   Page page;
   page.title = fmt::format("Attention of {}", report.run);
-  page.style = kStyle;
-  const std::string script = std::string(chart_script()) + std::string(kScript);
+  page.style = kAttentionStyle;
+  const std::string script = std::string(chart_script()) + std::string(kAttentionScript);
   page.script = script;
   page.data = std::move(data);
   page.body = fmt::format(

@@ -15,10 +15,10 @@ namespace {
 
 constexpr size_t kMostSurprising = 12;
 
-constexpr std::string_view kStyle =
+constexpr std::string_view kTokenStyle =
 #include "token_page.css"
     ;
-constexpr std::string_view kScript =
+constexpr std::string_view kTokenScript =
 #include "token_page.js"
     ;
 
@@ -152,8 +152,8 @@ std::string token_page(const TokenReport& report) {
 
   Page page;
   page.title = fmt::format("Surprise of {}", report.run);
-  page.style = kStyle;
-  const std::string script = std::string(chart_script()) + std::string(kScript);
+  page.style = kTokenStyle;
+  const std::string script = std::string(chart_script()) + std::string(kTokenScript);
   page.script = script;
   page.data = std::move(data);
   page.body = fmt::format(

@@ -13,7 +13,7 @@
 namespace tril {
 namespace {
 
-constexpr std::string_view kStyle = R"css(
+constexpr std::string_view kWeightStyle = R"css(
 #spectra .charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,360px),1fr))}
 .near{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,250px),1fr));gap:2px 24px;margin:10px 0}
 .near div{border-bottom:1px solid var(--grid);padding:3px 0;overflow-wrap:anywhere}
@@ -21,11 +21,11 @@ constexpr std::string_view kStyle = R"css(
 .near small{color:var(--quiet)}
 )css";
 
-constexpr std::string_view kScript =
+constexpr std::string_view kWeightScript =
 #include "weight_page.js"
     ;
 
-std::string shape_text(const std::vector<int64_t>& shape) {
+std::string shape_of_text(const std::vector<int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
 }
 
@@ -35,7 +35,7 @@ double rounded(double value) {
   return std::round(value * scale) / scale;
 }
 
-std::string shown(const std::string& token) {
+std::string shown_token(const std::string& token) {
   const std::string text = visible_token(token);
   return text == " " ? "' '" : text;
 }
@@ -75,7 +75,7 @@ OrderedJson weight_json(const WeightReport& report) {
 std::string weight_csv(const WeightReport& report) {
   std::string out = "name,shape,rms,largest,spectral_norm,stable_rank\n";
   for (const auto& w : report.weights) {
-    out += fmt::format("{},{},{},{},", w.name, shape_text(w.shape), w.rms, w.largest);
+    out += fmt::format("{},{},{},{},", w.name, shape_of_text(w.shape), w.rms, w.largest);
     out += w.spectrum.empty() ? ",\n" : fmt::format("{},{}\n", w.spectral_norm, w.stable_rank);
   }
   return out;
@@ -93,8 +93,12 @@ std::string weight_text(const WeightReport& report) {
                                 "spectral",
                                 "stable rank");
   for (const auto& w : report.weights) {
-    out += fmt::format(
-        "{:<{}}  {:>12}  {:>8.4f}  {:>8.3f}", w.name, width, shape_text(w.shape), w.rms, w.largest);
+    out += fmt::format("{:<{}}  {:>12}  {:>8.4f}  {:>8.3f}",
+                       w.name,
+                       width,
+                       shape_of_text(w.shape),
+                       w.rms,
+                       w.largest);
     if (!w.spectrum.empty())
       out += fmt::format("  {:>8.3f}  {:>11.1f}", w.spectral_norm, w.stable_rank);
     out += '\n';
@@ -102,9 +106,10 @@ std::string weight_text(const WeightReport& report) {
   if (report.neighbours.empty()) return out;
   out += "\nnearest in the embedding (cosine):\n";
   for (const auto& token : report.neighbours) {
-    out += fmt::format("{:>8} ", shown(report.tokens[static_cast<size_t>(token.id)]));
+    out += fmt::format("{:>8} ", shown_token(report.tokens[static_cast<size_t>(token.id)]));
     for (const auto& n : token.nearest) {
-      out += fmt::format("  {} {:.2f}", shown(report.tokens[static_cast<size_t>(n.id)]), n.cosine);
+      out += fmt::format(
+          "  {} {:.2f}", shown_token(report.tokens[static_cast<size_t>(n.id)]), n.cosine);
     }
     out += '\n';
   }
@@ -137,8 +142,8 @@ std::string weight_page(const WeightReport& report) {
   }
   Page page;
   page.title = fmt::format("Weights of {}", report.run);
-  page.style = kStyle;
-  const std::string script = std::string(chart_script()) + std::string(kScript);
+  page.style = kWeightStyle;
+  const std::string script = std::string(chart_script()) + std::string(kWeightScript);
   page.script = script;
   page.data = std::move(data);
   page.body = fmt::format(

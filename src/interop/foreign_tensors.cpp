@@ -39,10 +39,6 @@ torch::ScalarType scalar_type(const ForeignTensors::Entry& entry) {
                   entry.dtype));
 }
 
-std::string shape_text(at::IntArrayRef shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
-}
-
 [[noreturn]] void refuse(const std::string& origin, std::vector<std::string> problems) {
   constexpr size_t kShown = 20;
   const size_t total = problems.size();

@@ -1,8 +1,15 @@
 #include "tril/optim/parameters.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <unordered_set>
 
 namespace tril {
+
+std::string shape_text(at::IntArrayRef shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
 
 std::vector<NamedTensor> unique_parameters(const torch::nn::Module& module) {
   std::vector<NamedTensor> result;

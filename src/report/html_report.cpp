@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kMostSampleBytes = 300'000;  ///< of all runs together
 constexpr size_t kMostSampleText = 4'000;     ///< of one
 
-constexpr std::string_view kStyle =
+constexpr std::string_view kReportStyle =
 #include "report_page.css"
     ;
-constexpr std::string_view kScript =
+constexpr std::string_view kReportScript =
 #include "report_page.js"
     ;
 
@@ -119,8 +119,8 @@ std::string html_report(const std::vector<RunRecord>& runs, const ReportOptions&
   page.live = options.live;
   page.title = runs.size() == 1 ? fmt::format("Training report: {}", runs.front().name)
                                 : fmt::format("Training report: {} runs", runs.size());
-  page.style = kStyle;
-  const std::string script = std::string(chart_script()) + std::string(kScript);
+  page.style = kReportStyle;
+  const std::string script = std::string(chart_script()) + std::string(kReportScript);
   page.script = script;
   page.data = report_data(runs, options);
 

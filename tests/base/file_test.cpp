@@ -26,12 +26,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void put(const fs::path& path, std::string_view bytes) {
+void write_bytes(const fs::path& path, std::string_view bytes) {
   std::ofstream out(path, std::ios::binary);
   out << bytes;
 }
 
-size_t count_entries(const fs::path& folder) {
+size_t entries_in(const fs::path& folder) {
   return static_cast<size_t>(
       std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
@@ -98,9 +98,9 @@ std::string capture_stderr(const fs::path& scratch, const std::function<void()>&
 TEST_CASE("a file is read whole, byte for byte", "[base]") {
   const TempDir dir;
   const std::string bytes("a\0\r\n\xff", 5);
-  put(dir / "f", bytes);
+  write_bytes(dir / "f", bytes);
   CHECK(read_file(dir / "f", FileRole::kData) == bytes);
-  put(dir / "empty", "");
+  write_bytes(dir / "empty", "");
   CHECK(read_file(dir / "empty", FileRole::kData).empty());
   // Says size 0 although it has content.
   CHECK(read_file("/proc/self/status", FileRole::kData).starts_with("Name:"));
@@ -108,7 +108,7 @@ TEST_CASE("a file is read whole, byte for byte", "[base]") {
 
 TEST_CASE("a file over the limit is refused, one of exactly the limit is not", "[base]") {
   const TempDir dir;
-  put(dir / "f", "12345");
+  write_bytes(dir / "f", "12345");
   CHECK(read_file(dir / "f", FileRole::kConfig, 5) == "12345");
   CHECK_THROWS_WITH(read_file(dir / "f", FileRole::kConfig, 4),
                     ContainsSubstring("too large: 5 bytes, expected at most 4"));
@@ -136,7 +136,7 @@ TEST_CASE("what is no regular file is refused by kind, and never waited for", "[
   CHECK_THAT(message(dir.path()), ContainsSubstring("it is a folder, expected a regular file"));
   CHECK_THAT(message(dir / "fifo"), ContainsSubstring("it is a pipe"));
   CHECK_THAT(message("/dev/zero"), ContainsSubstring("it is a character device"));
-  put(dir / "line\nbreak.d", "");
+  write_bytes(dir / "line\nbreak.d", "");
   CHECK_THAT(message(dir / "line\nbreak.d" / "x"),
              ContainsSubstring("line\\nbreak.d/x: Not a dir"));
 }
@@ -144,7 +144,7 @@ TEST_CASE("what is no regular file is refused by kind, and never waited for", "[
 TEST_CASE("an unreadable file says that permission is denied", "[base]") {
   if (::geteuid() == 0) TRIL_SKIP("root may read everything");
   const TempDir dir;
-  put(dir / "f", "x");
+  write_bytes(dir / "f", "x");
   fs::permissions(dir / "f", fs::perms::none);
   CHECK_THROWS_WITH(read_file(dir / "f", FileRole::kData), ContainsSubstring("permission denied"));
 }
@@ -157,8 +157,8 @@ TEST_CASE("the role of a file decides the error", "[base]") {
 
 TEST_CASE("a map shows the bytes, moves, and takes an empty file", "[base]") {
   const TempDir dir;
-  put(dir / "f", "abc");
-  put(dir / "empty", "");
+  write_bytes(dir / "f", "abc");
+  write_bytes(dir / "empty", "");
   MappedFile first(dir / "f", FileRole::kData);
   MappedFile second(std::move(first));
   REQUIRE(second.bytes().size() == 3);
@@ -191,12 +191,12 @@ TEST_CASE("a writer that is not finished leaves nothing behind", "[base]") {
     file.write("half");
     CHECK(fs::exists(dir / "f"));
   }
-  CHECK(count_entries(dir.path()) == 0);
+  CHECK(entries_in(dir.path()) == 0);
 }
 
 TEST_CASE("a full disk is a ResourceError that names the file and keeps the old one", "[base]") {
   const TempDir dir;
-  put(dir / "f", "old");
+  write_bytes(dir / "f", "old");
   const std::string large(3'000'000, 'L');
   {
     const FileSizeLimit limit(1'500'000);
@@ -213,7 +213,7 @@ TEST_CASE("a full disk is a ResourceError that names the file and keeps the old 
         ResourceError);
   }
   CHECK(read_file(dir / "f", FileRole::kData) == "old");
-  CHECK(count_entries(dir.path()) == 1);
+  CHECK(entries_in(dir.path()) == 1);
 }
 
 TEST_CASE("a place that cannot be written is refused with its reason", "[base]") {
@@ -226,7 +226,7 @@ TEST_CASE("a place that cannot be written is refused with its reason", "[base]")
   CHECK_THROWS_WITH(FileWriter("/dev/null"), ContainsSubstring("character device"));
   CHECK_THROWS_WITH(write_file_atomically(dir.path(), "x"), ContainsSubstring("it is a folder"));
   CHECK(fs::exists("/dev/null"));
-  CHECK(count_entries(dir.path()) == 1);
+  CHECK(entries_in(dir.path()) == 1);
 }
 
 TEST_CASE("an atomic write replaces the content and leaves no temporary file", "[base]") {
@@ -234,7 +234,7 @@ TEST_CASE("an atomic write replaces the content and leaves no temporary file", "
   write_file_atomically(dir / "f", "one");
   write_file_atomically(dir / "f", "two");
   CHECK(read_file(dir / "f", FileRole::kData) == "two");
-  CHECK(count_entries(dir.path()) == 1);
+  CHECK(entries_in(dir.path()) == 1);
 }
 
 TEST_CASE("temporary names are unique, in the same folder, and recognised", "[base]") {
@@ -296,7 +296,7 @@ TEST_CASE("a lock is waited for until another process ends", "[base]") {
     ::usleep(20'000);  // most likely the other process blocks by now
     // What the waiter has open is then no longer the named file.
     fs::remove(dir / "lock");
-    put(dir / "lock", "");
+    write_bytes(dir / "lock", "");
     ::_exit(lock && told ? 0 : 1);  // the lock ends with the process, not by the destructor
   }
   char byte = 0;
@@ -328,7 +328,7 @@ TEST_CASE("the cache folder follows TRIL_CACHE, XDG_CACHE_HOME, HOME, in this or
   const Environment no_home("HOME", nullptr);
   const Environment temporary("TMPDIR", dir.path().c_str());
   CHECK(cache_folder().parent_path() == dir.path());
-  put(dir / "file", "");
+  write_bytes(dir / "file", "");
   const Environment bad_choice("TRIL_CACHE", (dir / "file").c_str());
   CHECK_THROWS_WITH(cache_folder(), ContainsSubstring("TRIL_CACHE="));
 }
@@ -347,7 +347,7 @@ TEST_CASE("fingerprints are XXH3-128 in canonical form, also in pieces", "[base]
   }
   CHECK(stream.hex() == fingerprint(bytes));
   const TempDir dir;
-  put(dir / "f", bytes);
+  write_bytes(dir / "f", bytes);
   CHECK(fingerprint_file(dir / "f", FileRole::kData) == fingerprint(bytes));
   bytes[4'000] = static_cast<char>(bytes[4'000] ^ 1);
   CHECK(fingerprint(bytes) != stream.hex());

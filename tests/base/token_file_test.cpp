@@ -24,11 +24,7 @@ void write_tokens(const fs::path& path, int64_t vocab_size, const std::vector<in
   writer.finish();
 }
 
-void put(const fs::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-std::string refusal(const fs::path& path) {
+std::string token_refusal(const fs::path& path) {
   try {
     TokenFile::open(path);
   } catch (const DataError& error) {
@@ -116,8 +112,8 @@ TEST_CASE("a damaged token file is refused with what was found and what to do", 
   const auto with = [&](size_t offset, char byte) {
     std::string bad = good;
     bad[offset] = byte;
-    put(dir / "bad", bad);
-    return refusal(dir / "bad");
+    write_text(dir / "bad", bad);
+    return token_refusal(dir / "bad");
   };
   CHECK_THAT(with(8, 2), ContainsSubstring("format version is 2, expected 1"));
   CHECK_THAT(with(12, 4), ContainsSubstring("4 bytes per id, expected 2 for a vocabulary of 65"));
@@ -130,19 +126,20 @@ TEST_CASE("a damaged token file is refused with what was found and what to do", 
   CHECK_THAT(with(40, 'G'), ContainsSubstring("fingerprint"));
   CHECK_THAT(with(0, 'X'), ContainsSubstring("begins with \"XRILTOK\\n\""));
 
-  put(dir / "bad", good.substr(0, good.size() - 1));
-  CHECK_THAT(refusal(dir / "bad"),
+  write_text(dir / "bad", good.substr(0, good.size() - 1));
+  CHECK_THAT(token_refusal(dir / "bad"),
              ContainsSubstring("bad is not a usable token file: 5 bytes follow the header, "
                                "expected 3 ids of 2 bytes"));
-  put(dir / "bad", good + "x");
-  CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("7 bytes follow"));
-  put(dir / "bad", good + "xx");
-  CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("8 bytes follow"));
-  put(dir / "bad", std::string(4'000, '\1'));  // raw ids without a header
-  CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("begins with"));
-  put(dir / "bad", std::string(4, '\0'));
-  CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("it has 4 bytes, expected at least the 1024"));
-  CHECK_THAT(refusal(dir / "bad"), ContainsSubstring("run `tril prepare` again"));
+  write_text(dir / "bad", good + "x");
+  CHECK_THAT(token_refusal(dir / "bad"), ContainsSubstring("7 bytes follow"));
+  write_text(dir / "bad", good + "xx");
+  CHECK_THAT(token_refusal(dir / "bad"), ContainsSubstring("8 bytes follow"));
+  write_text(dir / "bad", std::string(4'000, '\1'));  // raw ids without a header
+  CHECK_THAT(token_refusal(dir / "bad"), ContainsSubstring("begins with"));
+  write_text(dir / "bad", std::string(4, '\0'));
+  CHECK_THAT(token_refusal(dir / "bad"),
+             ContainsSubstring("it has 4 bytes, expected at least the 1024"));
+  CHECK_THAT(token_refusal(dir / "bad"), ContainsSubstring("run `tril prepare` again"));
 }
 
 namespace {
@@ -259,9 +256,9 @@ TEST_CASE("the end-of-text id and the shard number in a header are checked", "[b
   write_tokens(dir / "none", 100, {1});
   CHECK(TokenFile::open(dir / "none").header().end_of_text == -1);
   overwrite_in_file(dir / "t", 80, "\x65", 1);  // 101: id 100
-  CHECK_THAT(refusal(dir / "t"), ContainsSubstring("end-of-text id is 100"));
+  CHECK_THAT(token_refusal(dir / "t"), ContainsSubstring("end-of-text id is 100"));
   overwrite_in_file(dir / "none", 72, "\x05", 1);
-  CHECK_THAT(refusal(dir / "none"), ContainsSubstring("shard 5 of 0"));
+  CHECK_THAT(token_refusal(dir / "none"), ContainsSubstring("shard 5 of 0"));
 }
 
 TEST_CASE("a token file of more than 4 GiB is read at its far end", "[base]") {
@@ -285,17 +282,17 @@ TEST_CASE("a token file of more than 4 GiB is read at its far end", "[base]") {
   CHECK(twice.at(2 * kCount - 1) == 7);
   CHECK(twice.at(kCount) == 0);
   fs::resize_file(dir / "big", (uintmax_t{1} << 32) + 1024);
-  CHECK_THAT(refusal(dir / "big"), ContainsSubstring("cut short?"));
+  CHECK_THAT(token_refusal(dir / "big"), ContainsSubstring("cut short?"));
 }
 
 TEST_CASE("shards of llm.c are read", "[base]") {
   const TempDir dir;
-  put(dir / "gpt2.bin", llmc_shard(20240520, 1, 3, little_endian({7, 50256, 9}, 2)));
+  write_text(dir / "gpt2.bin", llmc_shard(20240520, 1, 3, little_endian({7, 50256, 9}, 2)));
   const TokenFile two = TokenFile::open_llmc(dir / "gpt2.bin", kMeaning);
   CHECK(ids_of(two) == std::vector<int64_t>{7, 50256, 9});
   CHECK(two.header().vocab_size == 50257);
   CHECK(two.header().tokenizer_fingerprint == kFingerprint);
-  put(dir / "llama.bin", llmc_shard(20240801, 7, 2, little_endian({128'000, 5})));
+  write_text(dir / "llama.bin", llmc_shard(20240801, 7, 2, little_endian({128'000, 5})));
   CHECK(ids_of(TokenFile::open_llmc(dir / "llama.bin", kMeaning)) ==
         std::vector<int64_t>{128'000, 5});
   CHECK(sniff_token_format(dir / "gpt2.bin") == TokenFormat::kLlmc);
@@ -312,7 +309,7 @@ TEST_CASE("shards of llm.c are read", "[base]") {
       {"", "begins with the number 0"},
       {little_endian({20240520}), "it has 4 bytes"}};
   for (const auto& [bytes, reason] : bad) {
-    put(dir / "bad.bin", bytes);
+    write_text(dir / "bad.bin", bytes);
     CHECK_THAT(data_error([&] { TokenFile::open_llmc(dir / "bad.bin", kMeaning); }),
                ContainsSubstring("bad.bin") && ContainsSubstring(reason));
   }
@@ -320,15 +317,15 @@ TEST_CASE("shards of llm.c are read", "[base]") {
 
 TEST_CASE("headerless 2-byte ids are read, and what is not that is refused", "[base]") {
   const TempDir dir;
-  put(dir / "ids.bin", little_endian({1, 50256, 3}, 2));
+  write_text(dir / "ids.bin", little_endian({1, 50256, 3}, 2));
   CHECK(ids_of(TokenFile::open_uint16(dir / "ids.bin", kMeaning)) ==
         std::vector<int64_t>{1, 50256, 3});
   CHECK(sniff_token_format(dir / "ids.bin") == TokenFormat::kUnknown);
 
-  put(dir / "odd.bin", "abc");
+  write_text(dir / "odd.bin", "abc");
   CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "odd.bin", kMeaning); }),
              ContainsSubstring("3 bytes"));
-  put(dir / "llmc.bin", llmc_shard(20240520, 1, 1, "ab"));
+  write_text(dir / "llmc.bin", llmc_shard(20240520, 1, 1, "ab"));
   CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "llmc.bin", kMeaning); }),
              ContainsSubstring("shard of llm.c"));
   write_tokens(dir / "ours", 100, {1});
@@ -336,9 +333,9 @@ TEST_CASE("headerless 2-byte ids are read, and what is not that is refused", "[b
              ContainsSubstring("token file of tril"));
   std::string wide;
   for (uint32_t i = 0; i < 100; ++i) wide += little_endian({i % 60});
-  put(dir / "wide.bin", wide);
+  write_text(dir / "wide.bin", wide);
   CHECK_THAT(data_error([&] { TokenFile::open_uint16(dir / "wide.bin", kMeaning); }),
              ContainsSubstring("four bytes"));
-  put(dir / "zeros.bin", std::string(400, '\0'));  // one token, over and over: legal
+  write_text(dir / "zeros.bin", std::string(400, '\0'));  // one token, over and over: legal
   CHECK(TokenFile::open_uint16(dir / "zeros.bin", kMeaning).size() == 200);
 }

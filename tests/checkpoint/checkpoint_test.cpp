@@ -10,6 +10,7 @@
 #include <string>
 
 #include "support/catch.h"
+#include "support/errors.h"
 #include "support/one_thread.h"
 #include "support/temp_dir.h"
 #include "support/tensor_matchers.h"
@@ -65,17 +66,8 @@ class SaveTest {
   AdamW optimizer;
 };
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string open_message(const fs::path& folder) {
-  return message_of([&] { Checkpoint::open(folder); });
+  return message_of<CheckpointError>([&] { Checkpoint::open(folder); });
 }
 
 Json manifest_of(const fs::path& folder) {
@@ -290,11 +282,12 @@ TEST_CASE("a flipped bit is found when its file is read", "[checkpoint]") {
   const torch::Tensor before = saved.model->token_embedding->weight.detach().clone();
   const auto parameters = unique_parameters(*saved.model);
   const auto optimizer = saved.optimizer.state();
-  for (const auto& message : {message_of([&] { checkpoint.state(); }),
-                              message_of([&] { checkpoint.config(); }),
-                              message_of([&] { checkpoint.tokenizer(); }),
-                              message_of([&] { checkpoint.load_parameters(parameters); }),
-                              message_of([&] { checkpoint.load_optimizer(optimizer); })}) {
+  for (const auto& message :
+       {message_of<CheckpointError>([&] { checkpoint.state(); }),
+        message_of<CheckpointError>([&] { checkpoint.config(); }),
+        message_of<CheckpointError>([&] { checkpoint.tokenizer(); }),
+        message_of<CheckpointError>([&] { checkpoint.load_parameters(parameters); }),
+        message_of<CheckpointError>([&] { checkpoint.load_optimizer(optimizer); })}) {
     CHECK_THAT(message, ContainsSubstring("checksum"));
     CHECK_THAT(message, ContainsSubstring("tril checkpoint list"));
   }
@@ -389,7 +382,7 @@ TEST_CASE("a wrong state file with a right checksum is still refused", "[checkpo
     Json state = good;
     change(state);
     replace_listed(folder, "state.json", state.dump());
-    return message_of([&] { Checkpoint::open(folder).state(); });
+    return message_of<CheckpointError>([&] { Checkpoint::open(folder).state(); });
   };
   CHECK(message_with([](Json&) {}) == "no error");
   CHECK_THAT(message_with([](Json& s) { s.erase("windows_seen"); }),
@@ -437,7 +430,8 @@ TEST_CASE("weights without an optimizer state cannot be resumed from", "[checkpo
   CHECK_FALSE(checkpoint.has_optimizer());
   CHECK(checkpoint.verify().empty());
   CHECK_NOTHROW(checkpoint.load_parameters(unique_parameters(*saved.model)));
-  const auto message = message_of([&] { checkpoint.load_optimizer(saved.optimizer.state()); });
+  const auto message =
+      message_of<CheckpointError>([&] { checkpoint.load_optimizer(saved.optimizer.state()); });
   CHECK_THAT(message, ContainsSubstring("weights only"));
   CHECK_THAT(message, ContainsSubstring("Start a new run"));
 }
@@ -457,8 +451,8 @@ TEST_CASE("all differences between file and model are reported at once", "[check
     saved.model->final_norm->weight.fill_(9);
   }
   saved.save(folder);
-  const auto message =
-      message_of([&] { Checkpoint::open(folder).load_parameters(unique_parameters(*other)); });
+  const auto message = message_of<CheckpointError>(
+      [&] { Checkpoint::open(folder).load_parameters(unique_parameters(*other)); });
   CHECK_THAT(
       message,
       ContainsSubstring(
@@ -481,7 +475,8 @@ TEST_CASE("floating-point types are converted, others are refused with the rest"
   }
   save_tensors(dir / "f", {{"a", values}, {"b", torch::ones({2}, torch::kInt64)}});
   const std::vector<NamedTensor> wanted = {{"a", torch::zeros({4})}, {"b", torch::zeros({2})}};
-  const auto message = message_of([&] { load_tensors(SafetensorsFile::open(dir / "f"), wanted); });
+  const auto message =
+      message_of<CheckpointError>([&] { load_tensors(SafetensorsFile::open(dir / "f"), wanted); });
   CHECK_THAT(message, ContainsSubstring("type of b: the file has I64, expected F32"));
   CHECK_CLOSE(wanted[0].tensor, torch::zeros({4}), 0);  // nothing was loaded
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "support/catch.h"
+#include "support/errors.h"
 #include "support/temp_dir.h"
 #include "support/text_files.h"
 #include "tril/base/error.h"
@@ -30,16 +31,6 @@ std::vector<int64_t> steps(const RunFolder& run) {
   std::vector<int64_t> result;
   for (const auto& entry : run.list()) result.push_back(entry.step);
   return result;
-}
-
-template <class Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 using Steps = std::vector<int64_t>;

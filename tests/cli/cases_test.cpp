@@ -30,10 +30,6 @@ std::string decoded(const Workspace& workspace,
       .out;
 }
 
-std::string weights_of(const Workspace& workspace, const std::string& run, int64_t step) {
-  return read_text(checkpoint_folder(workspace / run, step) / "model.safetensors");
-}
-
 tril::Json only_sample(const tril::Json& generated) {
   REQUIRE(generated.at("samples").size() == 1);
   return generated.at("samples")[0];

@@ -13,11 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kTrain = "train --config tiny.json --run-dir ";
-
-std::string weights_of(const Workspace& workspace, const std::string& run, int64_t step) {
-  return read_text(checkpoint_folder(workspace / run, step) / "model.safetensors");
-}
+constexpr const char* kTinyTraining = "train --config tiny.json --run-dir ";
 
 std::string json_lines(int n) {
   std::string lines;
@@ -46,7 +42,8 @@ TEST_CASE("a folder of texts and JSON lines becomes shards that train", "[cli][d
   const tril::Json shard = workspace.json("prepare --describe data/train_00000.tokens --json");
   CHECK(shard.at("tokens") == 1000);
 
-  const auto trained = workspace.require(std::string(kTrain) + "run --set data.train=./data");
+  const auto trained =
+      workspace.require(std::string(kTinyTraining) + "run --set data.train=./data");
   CHECK_THAT(
       trained.err,
       ContainsSubstring(std::to_string(whole.at("tokens").get<int64_t>()) + " training tokens"));
@@ -78,8 +75,8 @@ TEST_CASE("a killed run on weighted files gives the same weights as one that was
   write_text(workspace / "other.txt", repeat("a dog on a log\n", 100));
   const std::vector<std::string> list = {
       R"(data.train=[{"file": "text.txt", "weight": 3}, {"file": "other.txt", "weight": 1}])"};
-  workspace.require(std::string(kTrain) + "straight --set", list);
-  workspace.require(std::string(kTrain) + "stopped --set", list);
+  workspace.require(std::string(kTinyTraining) + "straight --set", list);
+  workspace.require(std::string(kTinyTraining) + "stopped --set", list);
   // Back to the middle: as if it had been killed after step 5.
   fs::remove_all(checkpoint_folder(workspace / "stopped", 10));
   workspace.require("train --run-dir stopped --resume");
@@ -91,7 +88,7 @@ TEST_CASE("ids without a header train when their tokenizer is named", "[cli][dat
   std::string ids;
   for (const char c : small_text()) ids += {c, '\0'};
   write_text(workspace / "train.bin", ids);
-  const std::string train = std::string(kTrain) + "run --set data.train=train.bin ";
+  const std::string train = std::string(kTinyTraining) + "run --set data.train=train.bin ";
   CHECK_THAT(refused(workspace.tril(train + "--set data.format=uint16"), 3),
              ContainsSubstring("does not say what its ids mean"));
   workspace.require(train + "--set data.format=uint16 --set data.tokenizer=byte");

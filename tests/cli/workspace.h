@@ -233,4 +233,9 @@ inline void overwrite_weights(const std::filesystem::path& checkpoint, float val
   update_manifest(checkpoint, "model.safetensors");
 }
 
+/// The bytes of the weights that a run saved at a step.
+inline std::string weights_of(const Workspace& workspace, const std::string& run, int64_t step) {
+  return read_text(checkpoint_folder(workspace / run, step) / "model.safetensors");
+}
+
 }  // namespace tril::testing

@@ -434,11 +434,11 @@ TEST_CASE("memory does not grow with the text", "[data]") {
     return peak;
   };
   // Both are more than is under way at a time (five blocks of 1 MiB, their ids, and what malloc
-  // keeps for each thread).
-  const long small = peak_kib(40);   // 30 MB
-  const long large = peak_kib(160);  // 120 MB
+  // keeps for each thread, which differs by some 20 MB from run to run).
+  const long small = peak_kib(80);   // 60 MB
+  const long large = peak_kib(320);  // 240 MB
   INFO("peak KiB " << small << " and " << large);
-  CHECK(large - small < 8192);
+  CHECK(large - small < 40'000);
 }
 
 TEST_CASE("a token file is described from its content", "[data]") {
@@ -459,7 +459,8 @@ TEST_CASE("a token file is described from its content", "[data]") {
   std::string bytes = read_text(path);
   bytes[kTokenFileHeaderBytes + 4] = 9;  // token 2
   write_text(path, bytes);
-  CHECK_THROWS_WITH(describe_token_file(path), ContainsSubstring("token 2 of") && ContainsSubstring("has id 9"));
+  CHECK_THROWS_WITH(describe_token_file(path),
+                    ContainsSubstring("token 2 of") && ContainsSubstring("has id 9"));
   CHECK_THROWS_AS(describe_token_file(input), DataError);
 }
 

@@ -19,7 +19,7 @@ DataConfig of_list(std::vector<WeightedFile> files) {
   return config;
 }
 
-std::string decode(const TrainingData& data, const TokenFile& file) {
+std::string text_of(const TrainingData& data, const TokenFile& file) {
   return data.tokenizer->decode(all_ids(file));
 }
 
@@ -32,8 +32,8 @@ TEST_CASE("several texts share one vocabulary, and windows come from each by wei
   config.validation_fraction = 0.1;
   const TrainingData data = open_data(config, 8);
   CHECK(data.tokenizer->vocab_size() == 5);
-  CHECK(decode(data, data.train) == repeat("ab", 45) + repeat("xyz", 90));
-  CHECK(decode(data, *data.validation) == repeat("ab", 5) + repeat("xyz", 10));
+  CHECK(text_of(data, data.train) == repeat("ab", 45) + repeat("xyz", 90));
+  CHECK(text_of(data, *data.validation) == repeat("ab", 5) + repeat("xyz", 10));
   REQUIRE(data.train_parts.size() == 2);
   CHECK(data.train_parts[1].begin == 90);
 
@@ -100,7 +100,7 @@ TEST_CASE("tales, texts and token files stand in one list", "[data]") {
   const TrainingData data = open_data(config, 16);
   CHECK(data.train_parts.size() == 3);
   CHECK_FALSE(data.validation_floor_nats);
-  CHECK(decode(data, *data.validation).find("plain text") != std::string::npos);
+  CHECK(text_of(data, *data.validation).find("plain text") != std::string::npos);
   // The tokens decide on the tokenizer when the config leaves it open.
   config.tokenizer = "char";
   CHECK(open_data(config, 16).tokenizer->kind() == "byte");
@@ -121,8 +121,8 @@ TEST_CASE("a prepared folder, its pattern and its one file are the same training
     const TrainingData data = open_path(test / path);
     CHECK(data.train_fingerprint == file.train_fingerprint);
     CHECK(data.validation_fingerprint == file.validation_fingerprint);
-    CHECK(decode(data, data.train) == decode(file, file.train));
-    CHECK(decode(data, *data.validation) == decode(file, *file.validation));
+    CHECK(text_of(data, data.train) == text_of(file, file.train));
+    CHECK(text_of(data, *data.validation) == text_of(file, *file.validation));
   }
   CHECK(open_text_or_tokens(test / "many", file.tokenizer).size() == file.validation->size());
   CHECK(open_text_or_tokens(text, file.tokenizer).size() == 17'000);

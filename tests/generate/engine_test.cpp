@@ -50,12 +50,6 @@ torch::Tensor plain_logits(GPT& model, const Ids& ids) {
   return model->forward(torch::tensor(ids).unsqueeze(0))[0];
 }
 
-CharTokenizer tokenizer_of(int64_t n) {
-  std::vector<char32_t> characters;
-  for (int64_t i = 0; i < n; ++i) characters.push_back(static_cast<char32_t>('0' + i));
-  return CharTokenizer(characters);
-}
-
 GenerateOptions sampled(int64_t n, uint64_t seed = 5) {
   GenerateOptions options;
   options.max_new_tokens = n;

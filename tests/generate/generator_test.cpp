@@ -79,12 +79,6 @@ ModelConfig config_with_context(int64_t context_length, Preset preset = Preset::
   return config;
 }
 
-CharTokenizer tokenizer_of(int64_t n) {
-  std::vector<char32_t> characters;
-  for (int64_t i = 0; i < n; ++i) characters.push_back(static_cast<char32_t>('0' + i));
-  return CharTokenizer(std::move(characters));
-}
-
 Ids some_prompt(int64_t n) {
   Ids ids;
   for (int64_t i = 0; i < n; ++i) ids.push_back((i * i + i / 7 + 3) % 32);
@@ -115,7 +109,7 @@ GenerateOptions greedy(int64_t n_new, bool use_cache = true) {
   return options;
 }
 
-GenerateOptions sampled(int64_t n_new, uint64_t seed, bool use_cache = true) {
+GenerateOptions drawn(int64_t n_new, uint64_t seed, bool use_cache = true) {
   GenerateOptions options = greedy(n_new, use_cache);
   options.sampling.temperature = 1;
   options.seed = seed;
@@ -161,8 +155,8 @@ TEST_CASE("the cache changes no token over three times the context", "[generate]
     const Ids prompt = some_prompt(5);
     CHECK(generate(model, tokenizer, prompt, greedy(48, true)).ids ==
           generate(model, tokenizer, prompt, greedy(48, false)).ids);
-    const Generation with_cache = generate(model, tokenizer, prompt, sampled(48, 5, true));
-    const Generation without = generate(model, tokenizer, prompt, sampled(48, 5, false));
+    const Generation with_cache = generate(model, tokenizer, prompt, drawn(48, 5, true));
+    const Generation without = generate(model, tokenizer, prompt, drawn(48, 5, false));
     CHECK(with_cache.ids == without.ids);
     CHECK(with_cache.text == without.text);
     CHECK(with_cache.ids.size() == 48);
@@ -175,7 +169,7 @@ TEST_CASE("the same seed gives the same text; seed and sample number change it",
   GPT model = tiny_model(tiny_config());
   const CharTokenizer tokenizer = tokenizer_of(32);
   const auto text = [&](uint64_t seed, int64_t sample_index) {
-    GenerateOptions options = sampled(40, seed);
+    GenerateOptions options = drawn(40, seed);
     options.sample_index = sample_index;
     return generate(model, tokenizer, {1}, options).text;
   };
@@ -194,10 +188,10 @@ TEST_CASE("the same seed gives the same text; seed and sample number change it",
 TEST_CASE("a shorter sample is the beginning of a longer one", "[generate]") {
   GPT model = tiny_model(tiny_config());
   const CharTokenizer tokenizer = tokenizer_of(32);
-  const Ids all = generate(model, tokenizer, {1}, sampled(30, 3)).ids;
-  const Ids some = generate(model, tokenizer, {1}, sampled(11, 3)).ids;
+  const Ids all = generate(model, tokenizer, {1}, drawn(30, 3)).ids;
+  const Ids some = generate(model, tokenizer, {1}, drawn(11, 3)).ids;
   CHECK(some == Ids(all.begin(), all.begin() + 11));
-  CHECK(generate(model, tokenizer, {1}, sampled(0, 3)).ids.empty());
+  CHECK(generate(model, tokenizer, {1}, drawn(0, 3)).ids.empty());
 }
 
 TEST_CASE("padded ids and ids that the tokenizer lacks are never drawn", "[generate]") {
@@ -211,7 +205,7 @@ TEST_CASE("padded ids and ids that the tokenizer lacks are never drawn", "[gener
   GPT model(config);
   initialize(model, 1);
   const CharTokenizer tokenizer = tokenizer_of(n_tokenizer);
-  GenerateOptions options = sampled(2000, 1);
+  GenerateOptions options = drawn(2000, 1);
   options.sampling.temperature = 5;
   const Ids ids = generate(model, tokenizer, {0}, options).ids;
   REQUIRE(ids.size() == 2000);
@@ -227,7 +221,7 @@ TEST_CASE("an output that is not finite is an error at every temperature", "[gen
     model->final_norm->weight[3] = std::numeric_limits<float>::quiet_NaN();
   }
   const CharTokenizer tokenizer = tokenizer_of(32);
-  for (const auto& options : {greedy(5), sampled(5, 1)}) {
+  for (const auto& options : {greedy(5), drawn(5, 1)}) {
     CHECK_THROWS_AS(generate(model, tokenizer, {1}, options), CheckpointError);
     CHECK(model->is_training());  // also after an error
   }
@@ -240,8 +234,8 @@ TEST_CASE("dropout is off while generating and training mode comes back", "[gene
   GPT model = tiny_model(config);
   model->train();
   const CharTokenizer tokenizer = tokenizer_of(32);
-  CHECK(generate(model, tokenizer, {1}, sampled(30, 1)).ids ==
-        generate(plain, tokenizer, {1}, sampled(30, 1)).ids);
+  CHECK(generate(model, tokenizer, {1}, drawn(30, 1)).ids ==
+        generate(plain, tokenizer, {1}, drawn(30, 1)).ids);
   CHECK(model->is_training());
 }
 

@@ -60,7 +60,7 @@ torch::Tensor golden_logits() {
   return golden_tensor(gpt2_case().at("logits"));
 }
 
-std::string refusal(const fs::path& path, const std::vector<std::string>& sets = {}) {
+std::string import_refusal(const fs::path& path, const std::vector<std::string>& sets = {}) {
   try {
     import_model(path, ForeignFormat::kAuto, sets);
   } catch (const Error& error) {
@@ -97,12 +97,13 @@ TEST_CASE("a nanoGPT checkpoint gives the logits of its numbers", "[interop]") {
 
   // The number of heads is in no shape.
   write_made(dir / "no_args.safetensors", tensors);
-  CHECK_THAT(refusal(dir / "no_args.safetensors"), ContainsSubstring("--set model.n_head=N"));
+  CHECK_THAT(import_refusal(dir / "no_args.safetensors"),
+             ContainsSubstring("--set model.n_head=N"));
   imported = import_model(dir / "no_args.safetensors",
                           ForeignFormat::kAuto,
                           {"model.n_head=2", "model.activation=gelu_tanh"});
   CHECK(first_difference(logits_of(imported.model), golden_logits(), 1e-4) == "");
-  CHECK_THAT(refusal(dir / "no_args.safetensors", {"model.n_head=2", "train.steps=3"}),
+  CHECK_THAT(import_refusal(dir / "no_args.safetensors", {"model.n_head=2", "train.steps=3"}),
              ContainsSubstring("keys of the model only"));
 }
 
@@ -208,7 +209,7 @@ TEST_CASE("an llm.c model gives the logits of its numbers", "[interop]") {
   CHECK(imported.format == ForeignFormat::kLlmc);
   CHECK(first_difference(logits_of(imported.model), golden_logits(), 1e-4) == "");
   write_text(dir / "cut.bin", bytes.substr(0, bytes.size() - 1));
-  CHECK_THAT(refusal(dir / "cut.bin"), ContainsSubstring("truncated"));
+  CHECK_THAT(import_refusal(dir / "cut.bin"), ContainsSubstring("truncated"));
 }
 
 namespace {

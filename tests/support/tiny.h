@@ -4,6 +4,7 @@
 #include "tril/config/model_config.h"
 #include "tril/model/gpt.h"
 #include "tril/model/init.h"
+#include "tril/tokenizer/char_tokenizer.h"
 
 namespace tril::testing {
 
@@ -33,6 +34,13 @@ inline torch::Tensor tiny_ids(int64_t batch, int64_t n_positions, int64_t vocab_
   return (torch::arange(batch * n_positions) * 7 + 3)
       .remainder(vocab_size)
       .view({batch, n_positions});
+}
+
+/// A tokenizer of n characters: '0' and those that follow it.
+inline CharTokenizer tokenizer_of(int64_t n) {
+  std::vector<char32_t> characters;
+  for (int64_t i = 0; i < n; ++i) characters.push_back(static_cast<char32_t>('0' + i));
+  return CharTokenizer(std::move(characters));
 }
 
 }  // namespace tril::testing

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "support/catch.h"
+#include "support/errors.h"
 #include "support/tiny_run.h"
 #include "tril/base/error.h"
 
@@ -86,16 +87,6 @@ RunConfig spiky_config(const TrainingData& data, OnSpike policy) {
   config.checkpoint.keep_last = 0;
   config.seed = seed_with_one_late_spike(config);
   return config;
-}
-
-template <class Action>
-std::string diverged_message(const Action& action) {
-  try {
-    action();
-  } catch (const DivergedError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace
@@ -215,7 +206,7 @@ TEST_CASE("a spike in the data stops, is skipped, or is rewound", "[train][spike
   const TrainingData data = tiny_data(dir.path(), spiky_text());
   // Where it is: the rule alone, on a run that takes no notice.
   TinyRun stop(spiky_config(data, OnSpike::kStop), data, dir / "stop");
-  const std::string message = diverged_message([&] { stop.start_and_run(); });
+  const std::string message = message_of<DivergedError>([&] { stop.start_and_run(); });
   CAPTURE(message);
   REQUIRE_THAT(message, ContainsSubstring("the loss is a spike"));
   const int64_t spike = std::stoll(message.substr(5));
@@ -273,7 +264,7 @@ TEST_CASE("a rewind without a checkpoint, and too many of them, end the run", "[
   config.train.on_spike = OnSpike::kRewind;
   config.optimizer.learning_rate = 1e38;  // not finite from step 2 on
   TinyRun none(config, data, dir / "none");
-  CHECK_THAT(diverged_message([&] { none.start_and_run(); }),
+  CHECK_THAT(message_of<DivergedError>([&] { none.start_and_run(); }),
              ContainsSubstring("no checkpoint to go back to"));
 
   config.optimizer.learning_rate = 1e-3;
@@ -297,7 +288,7 @@ TEST_CASE("a rewind without a checkpoint, and too many of them, end the run", "[
                      .tokenizer = data.tokenizer->to_json()});
   }
   poisoned.trainer.resume(Checkpoint::open(poisoned.folder.latest()->folder));
-  CHECK_THAT(diverged_message([&] { poisoned.trainer.run(); }),
+  CHECK_THAT(message_of<DivergedError>([&] { poisoned.trainer.run(); }),
              ContainsSubstring("bad again after 10 rewinds"));
   CHECK(poisoned.saved_steps() == std::vector<int64_t>{5});
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "support/catch.h"
+#include "support/errors.h"
 #include "support/tensor_matchers.h"
 #include "support/tiny_run.h"
 #include "tril/base/error.h"
@@ -35,16 +36,6 @@ struct TrainTest {
 struct ValidatedTrainTest : TrainTest {
   ValidatedTrainTest() : TrainTest(repeat(kTinyText, 2)) {}
 };
-
-template <class Action>
-std::string diverged_message(const Action& action) {
-  try {
-    action();
-  } catch (const DivergedError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 void poison(GPT& model) {
   const torch::NoGradGuard no_grad;
@@ -313,7 +304,7 @@ TEST_CASE_METHOD(TrainTest,
   REQUIRE(run.saved_steps() == Steps{2, 3});
   poison(run.trainer.model());
   run.config.train.max_minutes = 0;
-  CHECK_THAT(diverged_message([&] { run.trainer.run(); }), ContainsSubstring("step 4:"));
+  CHECK_THAT(message_of<DivergedError>([&] { run.trainer.run(); }), ContainsSubstring("step 4:"));
   CHECK(run.trainer.state().step == 9);
   CHECK(run.saved_steps() == Steps{2, 3});
   CHECK(Checkpoint::open(run.folder.latest().value().folder).verify().empty());
@@ -327,7 +318,7 @@ TEST_CASE_METHOD(TrainTest,
   TinyRun run(config, data, dir / "run");
   run.trainer.start();
   poison(run.trainer.model());
-  CHECK_THAT(diverged_message([&] { run.trainer.run(); }), ContainsSubstring("step 1"));
+  CHECK_THAT(message_of<DivergedError>([&] { run.trainer.run(); }), ContainsSubstring("step 1"));
 }
 
 TEST_CASE_METHOD(TrainTest,
@@ -337,14 +328,15 @@ TEST_CASE_METHOD(TrainTest,
   config.checkpoint.interval = 1;
   TinyRun run(config, data, dir / "run");
   // The gradient of step 1 is finite; what it does to the weights is not.
-  const auto message = diverged_message([&] { run.start_and_run(); });
+  const auto message = message_of<DivergedError>([&] { run.start_and_run(); });
   CHECK_THAT(message, ContainsSubstring("step 1:"));
   CHECK_THAT(message, ContainsSubstring("learning_rate"));
   CHECK(run.saved_steps().empty());
 
   config.checkpoint.interval = 0;
   TinyRun later(config, data, dir / "later");
-  CHECK_THAT(diverged_message([&] { later.start_and_run(); }), ContainsSubstring("step 2:"));
+  CHECK_THAT(message_of<DivergedError>([&] { later.start_and_run(); }),
+             ContainsSubstring("step 2:"));
   CHECK(later.saved_steps().empty());
 }
 

@@ -18,6 +18,9 @@ enum class FileRole { kConfig, kData, kCheckpoint };
 /// Throws the role's error with this message.
 [[noreturn]] void throw_file_error(FileRole role, const std::string& message);
 
+/// A path as messages show it: control characters escaped, cut at 4096 bytes, an empty one named.
+std::string shown(const std::filesystem::path& path);
+
 /// Reads a regular file whole. A missing file, folder, unreadable file, special file (fifo, device)
 /// or one over `max_bytes` is the role's error and says which of these it was.
 std::string read_file(const std::filesystem::path& path,

@@ -14,6 +14,9 @@ struct NamedTensor {
   torch::Tensor tensor;
 };
 
+/// A shape as messages show it: (2, 3).
+std::string shape_text(at::IntArrayRef shape);
+
 /// Every parameter once, in registration order: what the optimizer, clipping, counts and saving
 /// use. A tensor registered under two names is listed under the first (LibTorch would list it
 /// twice).
