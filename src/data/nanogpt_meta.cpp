@@ -26,7 +26,7 @@ using TextPtr = std::shared_ptr<const std::string>;  // a pickle may name one a 
 using Value = std::variant<Mark, int64_t, TextPtr, DictionaryPtr>;
 
 // A meta.pkl has three; without a limit, a pickle could nest them until the stack ends.
-constexpr int kMaxDictionaries = 16;
+constexpr size_t kMaxDictionaries = 16;
 
 /// Pairs in the order they were put in.
 struct Dictionary {
@@ -38,6 +38,12 @@ class PlainPickle {
  public:
   PlainPickle(std::string_view bytes, std::string origin)
       : bytes_(bytes), origin_(std::move(origin)) {}
+  /// A damaged pickle can put two dictionaries into each other: emptied, they let go.
+  ~PlainPickle() {
+    for (const DictionaryPtr& dictionary : dictionaries_) dictionary->items.clear();
+  }
+  PlainPickle(const PlainPickle&) = delete;
+  PlainPickle& operator=(const PlainPickle&) = delete;
 
   DictionaryPtr read() {
     while (true) {
@@ -69,8 +75,8 @@ class PlainPickle {
         take(8);
         break;
       case '}':  // EMPTY_DICT
-        if (++n_dictionaries_ > kMaxDictionaries) refuse("it has too many dictionaries");
-        stack_.emplace_back(std::make_shared<Dictionary>());
+        if (dictionaries_.size() == kMaxDictionaries) refuse("it has too many dictionaries");
+        stack_.emplace_back(dictionaries_.emplace_back(std::make_shared<Dictionary>()));
         break;
       case '(':  // MARK
         stack_.emplace_back(Mark{});
@@ -170,7 +176,7 @@ class PlainPickle {
   std::string_view bytes_;
   std::string origin_;
   size_t at_ = 0;
-  int n_dictionaries_ = 0;
+  std::vector<DictionaryPtr> dictionaries_;
   std::vector<Value> stack_;
   std::map<uint64_t, Value> memo_;
 };
