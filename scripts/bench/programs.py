@@ -126,7 +126,8 @@ class TorchPeer(Program):
         return self.words
 
     def groups(self):
-        lines = [json.loads(line) for line in self.output().splitlines(True) if line.endswith("\n")]
+        lines = [json.loads(line) for line in self.output().splitlines(True)
+                 if line.startswith("{") and line.endswith("\n")]  # nanoGPT prints lines of its own
         return [(line["tokens"], line["seconds"]) for line in lines if "tokens" in line]
 
 

@@ -47,7 +47,19 @@ TRIL_INLINE void store(float x, float* out) {
 TRIL_INLINE void store(float x, Bf16* out) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  out->bits = static_cast<uint16_t>(x == x ? rounded : 0x7FC0U);
+  // A mask, not a branch: GCC makes no vector code of a branch here.
+  const uint32_t nan = 0U - static_cast<uint32_t>((bits & 0x7FFFFFFFU) > 0x7F800000U);
+  out->bits = static_cast<uint16_t>((rounded & ~nan) | (0x7FC0U & nan));
+}
+
+/// A loop of nothing but conversions becomes vector code.
+template <typename T>
+TRIL_INLINE void to_floats(const T* __restrict x, float* __restrict out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = to_float(x[i]);
+}
+template <typename T>
+TRIL_INLINE void store_all(const float* __restrict x, T* __restrict out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) store(x[i], out + i);
 }
 
 /// All bits of a number mixed into all bits (C. Wellons' lowbias32).
