@@ -20,6 +20,7 @@ CASES = {
     "small": (common.SHAPES["small"], []),
     "small, reference attention": (common.SHAPES["small"], ["model.attention=reference"]),
     "small, batch 256": (common.SHAPES["small"] | {"batch": 256}, []),
+    "small, evaluated": (common.SHAPES["small"], ["data.validation_fraction=0.1", "train.eval_interval=2"]),
     "medium": (common.SHAPES["medium"], []),
     "medium, reference attention": (common.SHAPES["medium"], ["model.attention=reference"]),
     "medium, bf16": (common.SHAPES["medium"], ["train.precision=bf16"]),

@@ -232,12 +232,13 @@ void print_dry_run(const RunConfig& config,
             m.vocab_size);
   print_out(
       "memory               weights {}, gradients {}, moments {}, activations {}, loss {}, "
-      "program {}\n",
+      "evaluation {}, program {}\n",
       format_bytes(estimate.weights),
       format_bytes(estimate.gradients),
       format_bytes(estimate.moments),
       format_bytes(estimate.activations),
       format_bytes(estimate.loss),
+      format_bytes(estimate.evaluation),
       format_bytes(estimate.runtime));
   print_out("estimated peak       {}\n", format_bytes(estimate.peak()));
 }

@@ -17,8 +17,6 @@
 namespace tril {
 namespace {
 
-constexpr int64_t kTokensPerBatch = 8192;
-
 /// First ids of the windows to score: all at stride T, or `max_tokens`' worth of them, evenly
 /// spaced.
 std::vector<int64_t> window_starts(int64_t n_tokens, int64_t context_length, int64_t max_tokens) {
@@ -105,7 +103,7 @@ std::optional<Evaluation> evaluate(GPT& model,
   const auto starts = window_starts(tokens.size(), t, options.max_tokens);
   const auto n_windows = static_cast<int64_t>(starts.size());
   const int64_t batch_size =
-      options.batch_size > 0 ? options.batch_size : std::max<int64_t>(1, kTokensPerBatch / t);
+      options.batch_size > 0 ? options.batch_size : std::max<int64_t>(1, kEvaluationTokens / t);
 
   Evaluation result;
   std::vector<torch::Tensor> window_nats;  // stay on the device until the end

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tril/evaluate/evaluator.h"
 #include "tril/optim/muon.h"
 
 namespace tril {
@@ -10,7 +11,7 @@ namespace {
 constexpr double kFloatBytes = 4;
 constexpr double kBf16Bytes = 2;
 /// LibTorch's libraries and their work space on the CPU, measured with a model of no size.
-constexpr double kRuntimeBytes = 200e6;
+constexpr double kRuntimeBytes = 165e6;
 
 /// Numbers that one block keeps per token, in units of one number: what each part of Block::forward
 /// saves for its backward pass. `narrow` ones are of the matrix precision, `wide` ones of fp32.
@@ -33,7 +34,7 @@ SavedPerToken saved_per_token(const ModelConfig& m) {
   if (m.attention == AttentionPath::kReference) {
     if (m.qk_norm) saved.narrow += 2 * c;
     if (m.positions == Positions::kRope) saved.narrow += 2 * c;
-    saved.narrow += c + 3 * h * t;
+    saved.narrow += c + h * t;  // the weights; scores and mask are not kept
   }
   switch (m.activation) {
     case Activation::kRelu:
@@ -88,9 +89,15 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
   e.activations = config.train.activation_checkpointing
                       ? per_block + n_blocks * tokens * kFloatBytes * c  // inputs, and one block
                       : per_block * n_blocks;
+  e.activations += n_blocks * matrix_bytes * 3 * c * c;  // the heads' projections, side by side
   // Outside the blocks: the embedding sum, the final norm, gradients on their way back.
   e.activations += tokens * kFloatBytes * (4 * c + static_cast<double>(m.ffn_size()));
   if (bf16) e.activations += kBf16Bytes * parameters;  // weights as the matrix products read them
+  if (!config.data.validation.empty() || config.data.validation_fraction > 0) {
+    const auto rows = static_cast<double>(std::max(kEvaluationTokens, m.context_length));
+    e.evaluation =
+        rows * (kFloatBytes * 4 * c + matrix_bytes * 2 * static_cast<double>(m.ffn_size()));
+  }
   const double chunk_rows = std::min(tokens, std::max(64.0, 512.0 * 50304.0 / v));
   e.loss = chunk_rows * v * (3 * kFloatBytes) + v * c * kFloatBytes;
   return e;

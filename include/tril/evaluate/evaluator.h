@@ -14,11 +14,14 @@
 
 namespace tril {
 
+/// Windows are scored side by side, as many as make this number of tokens.
+inline constexpr int64_t kEvaluationTokens = 8192;
+
 struct EvaluateOptions {
   int64_t max_tokens =
       0;  ///< 0: all; else about so many, in evenly spaced windows, always the same
   int64_t batch_size =
-      0;  ///< windows at once; 0: as many as make 8192 tokens. Does not change the result.
+      0;  ///< windows at once; 0: as many as make kEvaluationTokens. Does not change the result.
   torch::ScalarType precision = torch::kFloat32;
   std::function<bool()> should_stop = {};                             ///< polled between batches
   std::function<void(int64_t done, int64_t total)> on_progress = {};  ///< in tokens
