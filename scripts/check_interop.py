@@ -2,14 +2,17 @@
 """Checks tril's imports and exports against the programs themselves: transformers and llama-cpp-python.
 
 Trains small models with tril, exports them, and compares: keys (none missing, none unexpected), logits, greedy texts of
-200 tokens, losses on the same tokens, tokenizers. The default tests check the same against recorded values; this script
-is for new versions of those programs.
+200 tokens, losses on the same tokens, tokenizers. Then a model that transformers made is imported, fine-tuned on a text,
+resumed, exported, and given back. The default tests check the same against recorded values; this script is for new
+versions of those programs.
 
     check_interop.py --python INTERPRETER    with torch, transformers and, for GGUF, llama_cpp
+    check_interop.py --text FILE --vocab DIR the text to fine-tune on, and GPT-2's encoder.json and vocab.bpe
 """
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +21,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 TEXT_SETTINGS = ["data.tales_bytes=400000", "train.steps=150", "train.batch_size=8", "train.eval_interval=0",
                  "checkpoint.interval=0", "model.context_length=256", "model.n_embed=64", "model.n_head=4",
-                 "model.n_blocks=2"]
+                 "model.n_blocks=2", "train.precision=fp32"]
 MODELS = {
     "gpt2": (["model.preset=gpt2"], True),
     "gpt2 exact gelu, no biases, bytes": (
@@ -32,6 +35,10 @@ MODELS = {
     "qwen2": (["model.activation=swiglu", "model.qk_norm=false", "model.qkv_bias=true", "model.n_kv_head=1"], False),
 }
 PROMPT = "In the old orchard"
+FINE_TUNING = {"optimizer": {"learning_rate": 2e-3},
+               "schedule": {"warmup_steps": 10, "decay_steps": 120},
+               "train": {"steps": 120, "batch_size": 8, "eval_interval": 0, "precision": "fp32"},
+               "checkpoint": {"interval": 60, "keep_last": 0}}
 
 
 def tril(binary, *words):
@@ -60,6 +67,46 @@ def check_transformers(folder, expected_ids, loss):
     assert abs(own - loss["loss"]) < 1e-4, (own, loss["loss"])
     print(f"  transformers: no missing or unexpected key; {len(found)} greedy tokens equal; loss {own:.6f}, tril's "
           f"{loss['loss']:.6f}")
+
+
+def make_gpt2(folder, vocabulary):
+    """Runs inside --python: a fresh GPT-2 of transformers with the published vocabulary."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(7)
+    GPT2LMHeadModel(GPT2Config(n_embd=96, n_layer=3, n_head=4, n_positions=256)).save_pretrained(folder)
+    shutil.copy(Path(vocabulary) / "encoder.json", Path(folder) / "vocab.json")
+    shutil.copy(Path(vocabulary) / "vocab.bpe", Path(folder) / "merges.txt")
+
+
+def check_fine_tuning(binary, folder, text, vocabulary, inside):
+    """Import, fine-tune, resume bit for bit, export: transformers has the same loss on the same tokens."""
+    print("fine-tuning a model of transformers")
+    source, imported, config, part = (folder / name for name in ("source", "imported", "tune.json", "part.txt"))
+    inside(program="make_gpt2", path=str(source), vocabulary=str(vocabulary))
+    tril(binary, "import", source, "--out", imported, "--quiet")
+    config.write_text(json.dumps({**FINE_TUNING, "init_from": str(imported), "data": {"train": str(text)}}))
+    part.write_text(text.read_text(encoding="utf-8")[-600:], encoding="utf-8")  # fewer tokens than the context
+
+    def loss_of(run):
+        return json.loads(tril(binary, "evaluate", run, "--data", part, "--json", "--device", "cpu"))["loss"]
+
+    straight, stopped = folder / "straight", folder / "stopped"
+    tril(binary, "train", "--config", config, "--run-dir", straight, "--quiet")
+    tril(binary, "train", "--config", config, "--run-dir", stopped, "--quiet", "--set", "train.steps=60")
+    tril(binary, "train", "--run-dir", stopped, "--resume", "--quiet", "--set", "train.steps=120")
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        a, b = (run / "checkpoints" / "step_00000120" / name for run in (straight, stopped))
+        assert a.read_bytes() == b.read_bytes(), f"{name} differs after a resume"
+    before, after = loss_of(imported), loss_of(straight)
+    assert after < before - 1, (before, after)
+    print(f"  loss {before:.3f} -> {after:.3f} in 120 steps; stopped at 60 and resumed: equal bit for bit")
+    sample = json.loads(tril(binary, "generate", straight, "--prompt", PROMPT, "--temperature", 0, "--max-new-tokens", 100,
+                             "--json", "--device", "cpu"))
+    tril(binary, "export", straight, "--out", folder / "tuned", "--quiet")
+    inside(program="transformers", path=str(folder / "tuned"), ids=sample["samples"][0]["ids"],
+           loss={"loss": after, "text": str(part)})
 
 
 def first_difference(a, b):
@@ -94,12 +141,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default=str(PROJECT / ".deps" / "peers" / "bin" / "python"))
     parser.add_argument("--tril", default=str(PROJECT / "build" / "release" / "tril"))
+    parser.add_argument("--text", type=Path, default=PROJECT / "data" / "tinyshakespeare.txt")
+    parser.add_argument("--vocab", type=Path, default=PROJECT / "data" / "gpt2")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
         job = json.loads(arguments.inside)
         if job["program"] == "transformers":
             check_transformers(job["path"], job["ids"], job["loss"])
+        elif job["program"] == "make_gpt2":
+            make_gpt2(job["path"], job["vocabulary"])
         else:
             check_llama(job["path"], job["ids"])
         return
@@ -134,6 +185,11 @@ def main():
                 file = out.with_suffix(".gguf")
                 tril(arguments.tril, "export", run, "--out", file, "--format", "gguf", "--quiet")
                 inside(program="llama_cpp", path=str(file), ids=ids)
+        tuned = arguments.text.exists() and (arguments.vocab / "vocab.bpe").exists()
+        if tuned:
+            check_fine_tuning(arguments.tril, folder, arguments.text, arguments.vocab, inside)
+        else:
+            print(f"fine-tuning: left out, {arguments.text} or {arguments.vocab} is not there (scripts/fetch_*.sh)")
     print("all equal" if has_llama else "all equal (llama-cpp-python is not installed: GGUF was not run)")
 
 

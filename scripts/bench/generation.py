@@ -4,6 +4,7 @@ llama-cpp-python, on the same random weights. Prints a Markdown table.
 
 One text, 256 new tokens after 16; then the time to the first token after a prompt of 512. Times exclude loading.
 --python: an interpreter with torch and transformers (and llama_cpp for those rows); what it lacks is left out.
+--nanogpt: a checkout of nanoGPT, whose own model then runs in place of one written in its manner.
 """
 
 import argparse
@@ -52,6 +53,7 @@ def main():
     parser.add_argument("--new-tokens", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--skip", nargs="*", default=[], help="rows to leave out, by the first word")
+    parser.add_argument("--nanogpt", default="", help="a checkout of nanoGPT")
     parser.add_argument("--tril", help="the binary (default: build/release/tril)")
     parser.add_argument("--keep", help="a folder for the models, used again when it is there")
     arguments = parser.parse_args()
@@ -83,7 +85,7 @@ def main():
         "llama_cpp f32": peer("llama_cpp", str(folder / "f32.gguf")),
         "llama_cpp f16": peer("llama_cpp", str(folder / "f16.gguf")),
         "llama_cpp q8_0": peer("llama_cpp", str(folder / "q8_0.gguf")),
-        "nanogpt fp32, no cache": peer("nanogpt", str(model)),
+        "nanogpt fp32, no cache": peer("nanogpt", str(model), "--nanogpt", arguments.nanogpt),
     }
     rows = {name: row for name, row in rows.items() if name.split()[0] not in arguments.skip}
     best = {name: [0.0, float("inf")] for name in rows}

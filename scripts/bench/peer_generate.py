@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Greedy generation by other programs, for scripts/bench/generation.py: prints one JSON object.
 
-  nanogpt       a plain PyTorch GPT-2 in nanoGPT's manner: no cache, the whole text is read for every token
+  nanogpt       nanoGPT's own model and generate() (--nanogpt CHECKOUT; random weights of the same shape), else a plain
+                PyTorch GPT-2 in its manner: no cache, the whole text is read for every token
   transformers  Hugging Face GPT2LMHeadModel.generate with its cache
   llama_cpp     llama-cpp-python on a GGUF file
   matvec        no generation: the bandwidth of torch.mv over the matrices of one step
@@ -11,6 +12,7 @@ All but the last read FOLDER (a Hugging Face GPT-2) or FILE.gguf. Times exclude 
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -19,7 +21,28 @@ def prompt_ids(n):
     return [65 + i % 26 for i in range(n)]
 
 
+def nanogpt_checkout(arguments):
+    import torch
+
+    sys.path.insert(0, arguments.nanogpt)
+    from model import GPT, GPTConfig
+
+    model = GPT(GPTConfig(vocab_size=50257, block_size=1024, bias=True, dropout=0.0)).eval()
+
+    def generate(n_prompt, n_new):
+        ids = torch.tensor([prompt_ids(n_prompt)])
+        begin = time.perf_counter()
+        model.generate(ids, n_new, top_k=1)
+        return time.perf_counter() - begin
+
+    with torch.inference_mode():
+        generate(4, 2)
+        return generate(arguments.prompt_tokens, 1), generate(arguments.prompt_tokens, arguments.new_tokens)
+
+
 def nanogpt(arguments):
+    if arguments.nanogpt:
+        return nanogpt_checkout(arguments)
     import torch
     from torch.nn import functional as F
     from transformers import GPT2LMHeadModel
@@ -131,6 +154,7 @@ def main():
     parser.add_argument("--prompt-tokens", type=int, default=16)
     parser.add_argument("--new-tokens", type=int, default=256)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--nanogpt", default="", help="a checkout of nanoGPT")
     arguments = parser.parse_args()
     if arguments.program != "llama_cpp":
         import torch

@@ -2,10 +2,12 @@
 """How fast tril encodes and decodes GPT-2 ids, beside the packages of PyPI that do the same.
 
     tokenizers.py VOCABULARY_FOLDER TEXT… [--tril PROGRAM] [--threads 2] [--peers tiktoken,gigatoken,…]
+    tokenizers.py VOCABULARY_FOLDER TEXT… --train 4096     learning a vocabulary instead, beside `tokenizers`
 
 Every measurement is the median of five runs over a text in memory, after one that warms up, in a process of its own.
 One thread: the process is bound to one core (taskset) and RAYON_NUM_THREADS is 1. Whether the ids are tiktoken's is
-checked for each peer and text. Of a package that is not there, nothing is printed. Install them beside tiktoken, for
+checked for each peer and text. Of a package that is not there, nothing is printed. --train: seconds and the most memory
+of one process each that reads the file, learns and writes the vocabulary; they take turns, the best of --runs. Install them beside tiktoken, for
 example: pip install tokenizers gigatoken riptoken kitoken iree-tokenizer
 """
 
@@ -113,6 +115,48 @@ def measure_peer(args):
     print(json.dumps(result))
 
 
+TRAIN_PEER = """
+import sys
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+hf = Tokenizer(models.BPE())
+hf.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+hf.train([sys.argv[1]], trainers.BpeTrainer(vocab_size=int(sys.argv[2]), show_progress=False, min_frequency=2,
+                                            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                                            special_tokens=["<|endoftext|>"]))
+hf.save(sys.argv[3])
+"""
+
+
+def seconds_and_megabytes(command, threads):
+    code = (
+        "import resource, subprocess, sys, time\n"
+        "begin = time.perf_counter(); subprocess.run(sys.argv[1:], check=True)\n"
+        "print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
+    )
+    environment = dict(os.environ, RAYON_NUM_THREADS=str(threads))
+    out = subprocess.run([sys.executable, "-c", code, *command], env=environment, stdout=subprocess.PIPE, check=True)
+    return tuple(map(float, out.stdout.split()))
+
+
+def compare_training(args):
+    out = str(Path(tempfile.mkdtemp()) / "out.json")
+    for text in args.texts:
+        print(f"\n{text.name}, {text.stat().st_size / 1e6:.1f} MB, vocabulary of {args.train}")
+        print(f"{'':<12} {'seconds':>9} {'peak MiB':>9}")
+        commands = {
+            "tril": [args.tril, "tokenizer", "train", str(text), "--vocab-size", str(args.train), "--out", out,
+                     "--threads", str(args.threads), "--quiet"],
+            "tokenizers": [sys.executable, "-c", TRAIN_PEER, str(text), str(args.train), out],
+        }  # fmt: skip
+        best = {}
+        for _ in range(args.runs):
+            for name, command in commands.items():
+                Path(out).unlink(missing_ok=True)
+                best[name] = min(best.get(name, (1e9, 0)), seconds_and_megabytes(command, args.threads))
+        for name, (seconds, megabytes) in best.items():
+            print(f"{name:<12} {seconds:>9.1f} {megabytes:>9.0f}", flush=True)
+
+
 def run_json(command, threads):
     environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
     if threads == 1:
@@ -131,11 +175,15 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--json-file", default="", help="GPT-2's tokenizer.json; made by tril when not given")
+    parser.add_argument("--train", type=int, default=0, help="learn a vocabulary of this size")
+    parser.add_argument("--runs", type=int, default=3, help="with --train: how often")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--worker-text", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
         return measure_peer(args)
+    if args.train:
+        return compare_training(args)
     if not args.json_file:
         args.json_file = write_huggingface_json(args.vocabulary)
     for text in args.texts:

@@ -183,10 +183,8 @@ class PlainPickle {
 
 }  // namespace
 
-CharTokenizer read_nanogpt_meta(const std::filesystem::path& path) {
-  constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
-  const std::string bytes = read_file(path, FileRole::kData, kMaxBytes);
-  PlainPickle pickle(bytes, escape_for_message(path.string(), 4096));
+CharTokenizer parse_nanogpt_meta(std::string_view bytes, const std::string& origin) {
+  PlainPickle pickle(bytes, origin);
   const DictionaryPtr meta = pickle.read();
   const Dictionary* itos = nullptr;
   for (const auto& [key, value] : meta->items) {
@@ -215,7 +213,13 @@ CharTokenizer read_nanogpt_meta(const std::filesystem::path& path) {
     vocabulary[static_cast<size_t>(*id)] = point->value;
     given[static_cast<size_t>(*id)] = true;
   }
-  return CharTokenizer(std::move(vocabulary), fmt::format("'{}'", path.string()));
+  return CharTokenizer(std::move(vocabulary), fmt::format("'{}'", origin));
+}
+
+CharTokenizer read_nanogpt_meta(const std::filesystem::path& path) {
+  constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  const std::string bytes = read_file(path, FileRole::kData, kMaxBytes);
+  return parse_nanogpt_meta(bytes, escape_for_message(path.string(), 4096));
 }
 
 std::shared_ptr<const Tokenizer> make_data_tokenizer(const std::string& name,

@@ -196,7 +196,6 @@ size_t CharTokenizer::safe_prefix(std::string_view text, bool at_end) const {
 }
 
 void CharVocabularyBuilder::add(std::string_view piece) {
-  if (seen_.empty()) seen_.resize(size_t{kMaxCodePoint} + 1);
   // Only the few bytes around a cut character are copied.
   while (!pending_.empty() && !piece.empty()) {
     pending_ += piece.front();
@@ -216,8 +215,11 @@ void CharVocabularyBuilder::end_text() {
 CharTokenizer CharVocabularyBuilder::finish() {
   end_text();
   std::vector<char32_t> vocabulary;
-  for (char32_t c = 0; c < seen_.size(); ++c) {
-    if (seen_[c] || (c < seen_ascii_.size() && seen_ascii_[c])) vocabulary.push_back(c);
+  for (char32_t c = 0; c < seen_ascii_.size(); ++c) {
+    if (seen_ascii_[c]) vocabulary.push_back(c);
+  }
+  for (size_t c = seen_ascii_.size(); c < seen_.size(); ++c) {
+    if (seen_[c]) vocabulary.push_back(static_cast<char32_t>(c));
   }
   return CharTokenizer(std::move(vocabulary), "the text's character vocabulary");
 }
@@ -239,6 +241,7 @@ size_t CharVocabularyBuilder::scan(std::string_view text, bool at_end) {
       const EncodeError error = invalid_utf8(text, i);
       throw error.located(offset_ + error.offset(), "");
     }
+    if (point->value >= seen_.size()) seen_.resize(point->value + 1);
     seen_[point->value] = true;
     i += point->n_bytes;
   }

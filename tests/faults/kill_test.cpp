@@ -35,12 +35,10 @@ TEST_CASE("a run killed at random instants ends as if it had not been", "[cli][f
   while (n_kills < n) {
     const auto child = run.workspace.start(run.command());
     std::this_thread::sleep_for(std::chrono::milliseconds(150 + milliseconds(random)));
-    const bool finished = !child->is_running();
-    if (!finished) child->send(SIGKILL);
+    if (child->is_running()) child->send(SIGKILL);
     const auto result = child->wait();
     INFO("kill " << n_kills << "\n" << result.err);
-    if (finished) {
-      REQUIRE(result.exit_code == 0);
+    if (result.exit_code == 0) {  // it had ended, perhaps in the instant before the signal
       run.require_same_end();
       run.clear();
       continue;

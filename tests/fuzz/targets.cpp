@@ -17,6 +17,9 @@
 #include "tril/checkpoint/checkpoint_state.h"
 #include "tril/checkpoint/manifest.h"
 #include "tril/config/run_config.h"
+#include "tril/data/nanogpt_meta.h"
+#include "tril/interop/huggingface_config.h"
+#include "tril/interop/llmc.h"
 #include "tril/plot/tensorboard.h"
 #include "tril/tokenizer/char_tokenizer.h"
 #include "tril/tokenizer/tokenizer.h"
@@ -217,6 +220,47 @@ void fuzz_tensorboard(const uint8_t* data, size_t size) {
   for (size_t i = 0; i < ends.size(); ++i) {
     require(ends[i] <= size && (i == 0 || ends[i - 1] < ends[i]), "ends rise within the file");
   }
+}
+
+void fuzz_huggingface(const uint8_t* data, size_t size) {
+  expect_own_errors([&] {
+    const Json json = parse_json(view(data, size), "config.json", FileRole::kCheckpoint);
+    const ModelConfig model = read_huggingface_config(json, "config.json").model;
+    require(model.n_head >= 1 && model.head_size() * model.n_head == model.n_embed,
+            "heads share the width evenly");
+    require(model.vocab_size >= 1 && model.context_length >= 1 && model.n_blocks >= 1,
+            "sizes are positive");
+    // What came in goes out, and comes in as the same model.
+    const ExportPlan plan = plan_export(model, ExportFormat::kHuggingFace);
+    const Json out(write_huggingface_config(plan, /*end_of_text=*/-1, "float32"));
+    require(read_huggingface_config(out, "again").model == plan.model,
+            "an exported config is read as the model it was made from");
+  });
+}
+
+void fuzz_llmc(const uint8_t* data, size_t size) {
+  // 1024 bytes of header before the first weight: most inputs are given the rest as zeros.
+  std::vector<uint8_t> bytes(data, data + size);
+  if (size < 1024) bytes.resize(1024);
+  const auto file = std::as_bytes(std::span(bytes));
+  expect_own_errors([&] {
+    const LlmcModel model = read_llmc_model(file, "file");
+    for (const LlmcTensor& tensor : model.tensors) {
+      require(tensor.begin <= file.size() && tensor.bytes <= file.size() - tensor.begin,
+              "tensors lie in the file");
+    }
+  });
+}
+
+void fuzz_meta_pkl(const uint8_t* data, size_t size) {
+  expect_own_errors([&] {
+    const CharTokenizer tokenizer = parse_nanogpt_meta(view(data, size), "meta.pkl");
+    require(tokenizer.vocab_size() >= 1, "a vocabulary has an entry");
+    const std::string last(tokenizer.token_bytes(tokenizer.vocab_size() - 1));
+    require(tokenizer.encode(last) ==
+                std::vector<int32_t>{static_cast<int32_t>(tokenizer.vocab_size() - 1)},
+            "ids are those of the pickle");
+  });
 }
 
 }  // namespace tril::fuzz

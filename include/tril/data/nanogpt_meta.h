@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "tril/tokenizer/char_tokenizer.h"
 
@@ -13,6 +14,9 @@ namespace tril {
 /// running any of it: a pickle of anything but numbers, texts and dictionaries is refused, and so
 /// is an `itos` that does not give each id from 0 on one character. Throws DataError.
 CharTokenizer read_nanogpt_meta(const std::filesystem::path& path);
+
+/// The same of the bytes of such a file; `origin` names it in errors.
+CharTokenizer parse_nanogpt_meta(std::string_view bytes, const std::string& origin);
 
 /// make_tokenizer, which also takes a meta.pkl.
 std::shared_ptr<const Tokenizer> make_data_tokenizer(const std::string& name,
