@@ -102,6 +102,16 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   if(LibTorch_CUDA)
     list(APPEND _libraries "${_lib}/libtorch_cuda.so" "${_lib}/libc10_cuda.so")
   endif()
+  # Headers of NCCL, from the packages beside LibTorch's: for several GPUs.
+  set(LibTorch_NCCL_INCLUDES "")
+  if(LibTorch_CUDA)
+    find_path(LibTorch_NCCL_INCLUDE NAMES nccl.h PATHS "${LibTorch_DIR_FOUND}/../nvidia/nccl/include" NO_DEFAULT_PATH)
+    find_path(LibTorch_CUDART_INCLUDE NAMES cuda_runtime_api.h PATHS "${LibTorch_DIR_FOUND}/../nvidia/cu13/include"
+              NO_DEFAULT_PATH)
+    if(LibTorch_NCCL_INCLUDE AND LibTorch_CUDART_INCLUDE)
+      set(LibTorch_NCCL_INCLUDES "${LibTorch_NCCL_INCLUDE};${LibTorch_CUDART_INCLUDE}")
+    endif()
+  endif()
   # Its own OpenMP runtime, by path: a second one in the process would have threads of its own.
   file(GLOB _gomp "${_lib}/libgomp*.so*")
   list(APPEND _libraries ${_gomp})

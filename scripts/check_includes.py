@@ -29,7 +29,7 @@ LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
 TORCH_FREE_ROOMS = {"base", "config", "tokenizer", "plot"}
 TORCH_FREE_FILES = re.compile(
-    r"data/(?!batch)\w+|generate/(sampler|decode_kernels)|optim/schedule"
+    r"data/(?!batch)\w+|distributed/(world|launcher|buckets)|generate/(sampler|decode_kernels)|optim/schedule"
     r"|interop/(tensor_rules|huggingface_config|llmc|gguf_writer|tokenizer_export)"
     r"|train/(metrics|progress)|inspect/(attention_(page|report|svg)|head_scores|token_report)|report/\w+")
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|caffe2)/")

@@ -2,7 +2,7 @@
 # The fault campaigns in large numbers, and the table of docs/reliability.md.
 #
 #   scripts/faults.sh                 500 kills, 200 signals, 100 full disks, 1000 damaged files, 20000 steps (see --list)
-#   scripts/faults.sh --only kill     one campaign: kill, signal, disk, damage, around, long
+#   scripts/faults.sh --only kill     one campaign: kill, signal, disk, damage, around, peers, long
 #   scripts/faults.sh --table         only the table, from the reports that are there
 #   scripts/faults.sh --list          what each campaign does
 #
@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 die() { printf 'faults: %s\n' "$*" >&2; exit 2; }
 
-readonly CAMPAIGNS=(kill signal disk damage around long)
+readonly CAMPAIGNS=(kill signal disk damage around peers long)
 tests=build/release/tests/tril_fault_tests
 unit_tests=build/release/tests/tril_tests
 report=$PWD/build/faults/report.jsonl
@@ -49,6 +49,7 @@ case "${1:-}" in
     echo "disk    100 full or failing disks, file-size limits, a small file system, lost rights, a slow disk, lost folders"
     echo "damage  216 damaged files given to the program, 1000 inside one process"
     echo "around  a jumping clock, memory limits, queued jobs, 20 double starts, damaged newest checkpoints"
+    echo "peers   20 kills of one of 4 processes that train together, restarted by torchrun"
     echo "long    20000 steps with evaluations and saves: memory"
     exit 0 ;;
   -h | --help) usage; exit 0 ;;
@@ -63,7 +64,7 @@ export TRIL_FAULTS_KILL=${TRIL_FAULTS_KILL:-320} TRIL_FAULTS_KILL_OPERATIONS=${T
   TRIL_FAULTS_SIGNAL=${TRIL_FAULTS_SIGNAL:-140} TRIL_FAULTS_SIGNAL_OPERATIONS=${TRIL_FAULTS_SIGNAL_OPERATIONS:-60} \
   TRIL_FAULTS_DISK_FULL=${TRIL_FAULTS_DISK_FULL:-100} TRIL_FAULTS_DAMAGE=${TRIL_FAULTS_DAMAGE:-216} \
   TRIL_FAULTS_DAMAGE_IN_PROCESS=${TRIL_FAULTS_DAMAGE_IN_PROCESS:-1000} TRIL_FAULTS_TWO_RUNS=${TRIL_FAULTS_TWO_RUNS:-20} \
-  TRIL_FAULTS_LONG_STEPS=${TRIL_FAULTS_LONG_STEPS:-20000}
+  TRIL_FAULTS_TORCHRUN=${TRIL_FAULTS_TORCHRUN:-20} TRIL_FAULTS_LONG_STEPS=${TRIL_FAULTS_LONG_STEPS:-20000}
 
 campaign() { # NAME PROGRAM TEST…
   local name=$1 program=$2 status=0
@@ -82,6 +83,7 @@ campaign disk "$tests" 'a disk*' 'a file-size limit*' 'a real small*' 'a run tha
 campaign damage "$tests" 'every command refuses*' 'files that stand*' "a stranger's run*"
 campaign damage "$unit_tests" 'a thousand damaged*'
 campaign around "$tests" 'a clock*' 'memory that ends*' 'one command line*' 'an automatic resume*' 'two runs*'
+campaign peers "$tests" 'torchrun restarts*'
 campaign long "$tests" 'memory stays flat*'
 
 echo

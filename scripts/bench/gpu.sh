@@ -73,6 +73,15 @@ smoke=("$tril" train --device cuda --run-dir "$out/smoke")
 step train 45 "${smoke[@]}" --config configs/smoke.json --set train.steps=10
 step resume 45 "${smoke[@]}" --resume --set train.steps=20
 step generate 30 "$tril" generate "$out/smoke" --device cuda --max-new-tokens 50
+gpus=$(nvidia-smi -L | wc -l)
+if [[ $gpus -ge 2 ]]; then
+  step several_gpus 60 "$tril" launch --nproc "$gpus" -- train --device cuda --run-dir "$out/several" \
+    --config configs/smoke.json --set "train.batch_size=$((4 * gpus))" --set distributed.check_interval=1
+  step several_gpus_bench 75 "$tril" launch --nproc "$gpus" -- bench --device cuda --shape gpt2_124m --seconds 15 --json \
+    --set "model.context_length=$CONTEXT" --set "train.batch_size=$((batch * gpus))" --precision bf16
+else
+  echo "one GPU here: several GPUs (NCCL) are not checked" >&2
+fi
 ours tril_bf16 bf16 --profile "$out/trace.json"
 ours tril_fp32 fp32
 if [[ -x $python ]]; then

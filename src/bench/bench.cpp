@@ -1,12 +1,9 @@
 #include "tril/bench/bench.h"
 
-#include <ATen/DeviceAccelerator.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
+#include "peak_memory.h"
 #include "synthetic_data.h"
 #include "trace.h"
 #include "tril/bench/phase_clock.h"
@@ -26,22 +23,6 @@ constexpr int64_t kSamples = 5;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// The most memory the process ever held (the kernel's high-water mark), or the device's tensors.
-int64_t peak_memory_bytes(torch::Device device) {
-  if (!device.is_cpu()) {
-    const auto index = device.has_index() ? device.index() : c10::DeviceIndex{0};
-    return at::accelerator::getDeviceStats(index).allocated_bytes[0].peak;  // 0: all pools
-  }
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("VmHWM:")) continue;
-    int64_t kibibytes = 0;
-    std::istringstream(line.substr(6)) >> kibibytes;
-    return kibibytes * 1024;
-  }
-  return 0;
 }
 
 /// Runs steps and says what one took.

@@ -34,6 +34,7 @@ void visit_state(State& s, Visitor&& visit) {
   visit("loss_variance", s.loss_variance, Part::kOptional);
   visit("loss_count", s.loss_count, Part::kOptional);
   visit("bad_streak", s.bad_streak, Part::kOptional);
+  visit("processes", s.processes, Part::kOptional);
 }
 
 /// The value that means "nothing to say".

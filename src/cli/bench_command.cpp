@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -13,9 +14,11 @@
 #include "commands.h"
 #include "device.h"
 #include "output.h"
+#include "peers.h"
 #include "run_setup.h"
 #include "tril/base/error.h"
 #include "tril/bench/bench.h"
+#include "tril/bench/parallel_bench.h"
 #include "tril/train/stop_signal.h"
 
 namespace tril::cli {
@@ -127,17 +130,43 @@ TrainingData open_data(const BenchArguments& args, RunConfig& config, const fs::
   return data;
 }
 
-int bench(const BenchArguments& args, const CommonOptions& common) {
+/// All processes of a run, each with the same arguments; the first one speaks.
+int bench_in_parallel(const BenchArguments& args,
+                      const RunConfig& config,
+                      const ResolvedChoices& choices,
+                      const TrainingData& data,
+                      Rendezvous& rendezvous) {
+  const auto group =
+      make_process_group(rendezvous, choices.device, config.distributed.timeout_seconds);
+  const auto result = run_parallel_bench(
+      config, choices, data, args.seconds, [] { return stop_signal() != 0; }, *group);
+  if (!result) return 128 + (stop_signal() != 0 ? stop_signal() : SIGTERM);
+  if (!group->is_first()) return 0;
+  if (args.json) {
+    print_out("{}\n", dump_json(parallel_bench_json(*result, config, choices)));
+  } else {
+    print_parallel_bench(*result, config, choices);
+  }
+  return 0;
+}
+
+int bench(const BenchArguments& args,
+          const CommonOptions& common,
+          const World& world,
+          Rendezvous* rendezvous) {
   RunConfig config = load_config(args, common);
   ResolvedChoices choices;
-  choices.device = choose_device(config.device);
+  choices.device = choose_device(config.device, world);
   prepare_for_training(choices.device);
   choices.precision = resolve_precision(config.train.precision, "", config.model, choices.device);
-  choices.threads = set_threads(config.threads);
+  choices.threads = set_threads(config.threads, world.local_size);
   const TemporaryFolder folder;
   const TrainingData data = open_data(args, config, folder.path());
   validate(config, "resolved config");
-  require_memory(estimate_memory(config, choices.precision == torch::kBFloat16), choices.device);
+  require_memory(estimate_memory_of_one(config, choices.precision == torch::kBFloat16, world),
+                 choices.device,
+                 world.local_size);
+  if (rendezvous != nullptr) return bench_in_parallel(args, config, choices, data, *rendezvous);
 
   const int64_t new_tokens = args.new_tokens >= 0
                                  ? args.new_tokens
@@ -197,8 +226,15 @@ Examples:
   tril bench
   tril bench --shape medium --precision bf16
   tril bench --config configs/quickstart.json --seconds 30 --json
-  tril bench --shape small --profile trace.json)");
-  return {command, [args, &common] { return bench(*args, common); }};
+  tril bench --shape small --profile trace.json
+  tril launch --nproc 2 -- bench --shape medium     (the step of several processes)");
+  return {command, [args, &common] {
+            const World world = find_world({});
+            if (world.size == 1) return bench(*args, common, world, nullptr);
+            return run_with_peers(world, common, [&](Rendezvous& rendezvous) {
+              return bench(*args, common, world, &rendezvous);
+            });
+          }};
 }
 
 }  // namespace tril::cli

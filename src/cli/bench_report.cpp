@@ -23,7 +23,77 @@ OrderedJson to_json(const Measured& m) {
   return {{"median", m.median}, {"low", m.low}, {"high", m.high}};
 }
 
+std::string milliseconds(double seconds) {
+  return fmt::format("{:.2f} ms", 1e3 * seconds);
+}
+
 }  // namespace
+
+void print_parallel_bench(const ParallelBenchResult& r,
+                          const RunConfig& config,
+                          const ResolvedChoices& choices) {
+  const ModelConfig& m = config.model;
+  print_out("processes        {}, each on {} with {} threads, {}, {}, shard {}\n",
+            r.processes,
+            choices.device.is_cpu() ? "the CPU" : "its own GPU",
+            choices.threads,
+            precision_name(choices.precision),
+            enum_name(config.optimizer.name),
+            enum_name(config.distributed.shard));
+  print_out("model            {} parameters: C {}, T {}, B {}, L {}, H {}, V {}\n",
+            format_count(static_cast<double>(r.parameters)),
+            m.n_embed,
+            m.context_length,
+            config.train.batch_size,
+            m.n_blocks,
+            m.n_head,
+            m.padded_vocab_size());
+  print_out("step             {} ({} to {}), {} tokens in all, {} rounds\n",
+            milliseconds(r.step_seconds.median),
+            milliseconds(r.step_seconds.low),
+            milliseconds(r.step_seconds.high),
+            r.tokens_per_step,
+            r.rounds);
+  print_out("training         {} tokens/s ({} to {})\n",
+            format_count(r.tokens_per_second.median),
+            format_count(r.tokens_per_second.low),
+            format_count(r.tokens_per_second.high));
+  print_out("exchange         {} per step, {} sent by each process\n",
+            milliseconds(r.exchange_seconds),
+            format_bytes(static_cast<double>(r.bytes_per_step)));
+  print_out("exposed          {} per step, {:.1f} %: waiting for others and for the network\n",
+            milliseconds(r.exposed_seconds),
+            100 * r.exposed_seconds / r.step_seconds.median);
+  print_out("memory           {} peak, at most {} of weights, {} of moments, in each process\n",
+            format_bytes(static_cast<double>(r.peak_memory_bytes)),
+            format_bytes(static_cast<double>(r.weight_bytes)),
+            format_bytes(static_cast<double>(r.moment_bytes)));
+}
+
+OrderedJson parallel_bench_json(const ParallelBenchResult& r,
+                                const RunConfig& config,
+                                const ResolvedChoices& choices) {
+  OrderedJson json;
+  json["version"] = version_text();
+  json["device"] = choices.device.str();
+  json["processes"] = r.processes;
+  json["threads"] = choices.threads;
+  json["precision"] = precision_name(choices.precision);
+  json["optimizer"] = enum_name(config.optimizer.name);
+  json["shard"] = enum_name(config.distributed.shard);
+  json["parameters"] = r.parameters;
+  json["tokens_per_step"] = r.tokens_per_step;
+  json["rounds"] = r.rounds;
+  json["step_seconds"] = to_json(r.step_seconds);
+  json["tokens_per_second"] = to_json(r.tokens_per_second);
+  json["exchange_seconds"] = r.exchange_seconds;
+  json["exposed_seconds"] = r.exposed_seconds;
+  json["bytes_per_step"] = r.bytes_per_step;
+  json["weight_bytes"] = r.weight_bytes;
+  json["moment_bytes"] = r.moment_bytes;
+  json["peak_memory_bytes"] = r.peak_memory_bytes;
+  return json;
+}
 
 void print_bench_table(const BenchResult& r,
                        const RunConfig& config,

@@ -29,6 +29,7 @@ struct CommandEntry {
 };
 
 CommandEntry add_train_command(CLI::App& app, CommonOptions& common);
+CommandEntry add_launch_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_generate_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_evaluate_command(CLI::App& app, CommonOptions& common);
 CommandEntry add_prepare_command(CLI::App& app, CommonOptions& common);

@@ -86,11 +86,32 @@ c10::Device choose_device(const std::string& name) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 
+c10::Device choose_device(const std::string& name, const World& world) {
+  const c10::Device device = choose_device(name);
+  if (device.is_cpu() || world.size == 1) return device;
+  if (name.find(':') != std::string::npos) {
+    throw ConfigError(fmt::format(
+        "device {}: several processes cannot share one GPU. Give cuda: each takes the GPU of its "
+        "number on its machine",
+        name));
+  }
+  if (world.local_rank >= cuda_device_count()) {
+    throw ConfigError(fmt::format(
+        "rank {} is process {} of {} on its machine, where {} CUDA devices are visible: one is "
+        "needed for each process",
+        world.rank,
+        world.local_rank,
+        world.local_size,
+        cuda_device_count()));
+  }
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
+}
+
 void prepare_for_training(c10::Device device) {
   if (!device.is_cpu()) at::globalContext().setFloat32MatmulPrecision("high");
 }
 
-int64_t default_threads() {
+int64_t default_threads(int64_t local_processes) {
   // A launcher's or queue's word counts: it knows what else runs here.
   if (const char* wanted = std::getenv("OMP_NUM_THREADS")) {
     const int64_t n = std::atoll(wanted);
@@ -103,11 +124,11 @@ int64_t default_threads() {
   if (file >> quota >> period && quota > 0 && period > 0) {
     n = std::min(n, std::max<int64_t>(1, std::llround(std::ceil(quota / period))));
   }
-  return n;
+  return std::max<int64_t>(1, n / local_processes);
 }
 
-int64_t set_threads(int64_t threads) {
-  const int64_t n = threads > 0 ? threads : default_threads();
+int64_t set_threads(int64_t threads, int64_t local_processes) {
+  const int64_t n = threads > 0 ? threads : default_threads(local_processes);
   at::set_num_threads(static_cast<int>(n));
   return n;
 }

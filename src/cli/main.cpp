@@ -101,6 +101,7 @@ int run(int argc, char** argv) {
   app.add_flag("--quiet", common.quiet, "Only warnings and errors");
 
   const std::vector<CommandEntry> commands = {add_train_command(app, common),
+                                              add_launch_command(app, common),
                                               add_generate_command(app, common),
                                               add_evaluate_command(app, common),
                                               add_prepare_command(app, common),

@@ -33,15 +33,17 @@ void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer) {
   }
 }
 
-void require_memory(const MemoryEstimate& estimate, c10::Device device) {
+void require_memory(const MemoryEstimate& estimate, c10::Device device, int64_t local_processes) {
   const auto available = static_cast<double>(available_memory_bytes());
-  if (!device.is_cpu() || available <= 0 || estimate.peak() <= available) return;
+  const double needed = estimate.peak() * static_cast<double>(local_processes);
+  if (!device.is_cpu() || available <= 0 || needed <= available) return;
   throw ResourceError(fmt::format(
-      "this run needs about {} of memory (weights {}, gradients {}, moments {}, activations {}, "
+      "this run needs about {} of memory{} (weights {}, gradients {}, moments {}, activations {}, "
       "loss "
       "{}), {} are available. Try a smaller train.batch_size (with train.accumulation), "
       "model.context_length or model",
-      format_bytes(estimate.peak()),
+      format_bytes(needed),
+      local_processes > 1 ? fmt::format(" for {} processes here, each", local_processes) : "",
       format_bytes(estimate.weights),
       format_bytes(estimate.gradients),
       format_bytes(estimate.moments),

@@ -22,7 +22,10 @@ c10::ScalarType resolve_precision(Precision wanted,
 /// DataError when the config asks for a smaller one.
 void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer);
 
-/// Refuses what cannot fit, before it is allocated: ResourceError.
-void require_memory(const MemoryEstimate& estimate, c10::Device device);
+/// Refuses what cannot fit, before it is allocated: ResourceError. `estimate` is of one of the
+/// run's processes on this machine.
+void require_memory(const MemoryEstimate& estimate,
+                    c10::Device device,
+                    int64_t local_processes = 1);
 
 }  // namespace tril::cli

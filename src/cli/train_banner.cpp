@@ -55,6 +55,18 @@ void print_banner(const RunStart& start) {
                    ? fmt::format("; matrix products reach {:.0f} GFLOP/s here",
                                  start.choices.peak_flops / 1e9)
                    : "");
+  if (start.group != nullptr) {
+    spdlog::info("processes   {} over {}, {} of the windows each, optimizer {}{}",
+                 start.group->size(),
+                 start.group->name(),
+                 start.config.train.batch_size % start.group->size() == 0
+                     ? fmt::format("{} of {}",
+                                   start.config.train.batch_size / start.group->size(),
+                                   start.config.train.batch_size)
+                     : fmt::format("about 1/{}", start.group->size()),
+                 start.config.distributed.shard == Shard::kNone ? "in each" : "shared out",
+                 start.config.distributed.shard == Shard::kFull ? ", weights too" : "");
+  }
   spdlog::info(
       "model       {} parameters: {} blocks, {} heads of {}, width {}, context {}, vocabulary {}",
       format_count(static_cast<double>(parameter_count(m))),
@@ -83,7 +95,9 @@ void print_banner(const RunStart& start) {
           ? fmt::format("expected first loss {:.3f} = ln {}", first_loss(start), m.vocab_size)
           : std::string("going on"));
   spdlog::info("saves       {}", when_saved(start));
-  spdlog::info("memory      about {}", format_bytes(start.memory.peak()));
+  spdlog::info("memory      about {}{}",
+               format_bytes(start.memory.peak()),
+               start.group == nullptr ? "" : " in each process");
 }
 
 OrderedJson start_event(const RunStart& start) {
@@ -96,6 +110,7 @@ OrderedJson start_event(const RunStart& start) {
   json["device"] = start.choices.device.str();
   json["cpu_capability"] = at::get_cpu_capability();
   json["threads"] = start.choices.threads;
+  json["processes"] = start.group == nullptr ? 1 : start.group->size();
   json["precision"] = precision_name(start.choices);
   json["attention"] = enum_name(start.config.model.attention);
   json["parameters"] = parameter_count(start.config.model);

@@ -16,7 +16,8 @@ struct RunStart {
   const ResolvedChoices& choices;
   const TrainingData& data;
   const RunFolder& folder;
-  const MemoryEstimate& memory;
+  const MemoryEstimate& memory;  ///< of one process
+  const ProcessGroup* group;     ///< none: a single process
   int64_t total_steps = 0;
   int64_t steps_done = 0;
 };

@@ -14,6 +14,7 @@
 #include "device.h"
 #include "load_run.h"
 #include "output.h"
+#include "peers.h"
 #include "run_setup.h"
 #include "train_banner.h"
 #include "tril/base/error.h"
@@ -21,6 +22,7 @@
 #include "tril/checkpoint/run_folder.h"
 #include "tril/config/run_config.h"
 #include "tril/data/training_data.h"
+#include "tril/distributed/world.h"
 #include "tril/train/initial_weights.h"
 #include "tril/train/machine.h"
 #include "tril/train/memory_estimate.h"
@@ -44,6 +46,7 @@ struct TrainArguments {
   std::string resume;  ///< "", "latest", "auto", a step, or a checkpoint folder
   bool overwrite = false;
   bool dry_run = false;
+  WorldFlags world;
 };
 
 /// Where a resumed run begins.
@@ -265,11 +268,11 @@ int finish(TrainOutcome outcome, const Trainer& trainer, const RunFolder& folder
       return 0;
     case TrainOutcome::kSignal:
       spdlog::info("stopped by signal {}: saved at step {} of {}. {}",
-                   stop_signal(),
+                   trainer.stopped_by(),
                    state.step,
                    trainer.total_steps(),
                    go_on);
-      return 128 + stop_signal();
+      return 128 + trainer.stopped_by();
   }
   return 1;
 }
@@ -282,7 +285,41 @@ RunConfig merge_config(const TrainArguments& args,
   return asked ? *asked : override_run_config(point->config, args.sets);
 }
 
-int train(const TrainArguments& args, const CommonOptions& common) {
+/// How many threads each process computes with, where the config leaves it open: as before on the
+/// same number of processes (bit for bit), else what the machine gives.
+int64_t wanted_threads(const RunConfig& config,
+                       const std::optional<ResumePoint>& point,
+                       const World& world) {
+  if (config.threads != 0 || !point) return config.threads;
+  const bool same_world = std::max<int64_t>(1, point->state.processes) == world.size;
+  const bool plausible = point->state.threads <= 4 * default_threads();
+  return same_world && plausible ? point->state.threads : 0;
+}
+
+/// What decides the last bits of a resumed run, where it is not as before.
+void warn_of_other_bits(const CheckpointState& stored,
+                        const ResolvedChoices& choices,
+                        const World& world) {
+  if (stored.threads != choices.threads) {
+    spdlog::warn("{} threads, the run had {}: it goes on correctly, but not bit for bit as before",
+                 choices.threads,
+                 stored.threads);
+  }
+  const int64_t processes = std::max<int64_t>(1, stored.processes);
+  if (processes != world.size) {
+    spdlog::warn(
+        "{} processes, the run had {}: it goes on with the same windows, equal but for "
+        "rounding",
+        world.size,
+        processes);
+  }
+}
+
+/// `rendezvous`: with the processes that train along; none: this one alone.
+int train(const TrainArguments& args,
+          const CommonOptions& common,
+          const World& world,
+          Rendezvous* rendezvous) {
   if (!args.config && args.resume.empty()) {
     throw ConfigError(
         "tril train needs --config FILE (for example configs/quickstart.json), or "
@@ -321,15 +358,11 @@ int train(const TrainArguments& args, const CommonOptions& common) {
   validate(config, "command line");
 
   ResolvedChoices choices;
-  choices.device = choose_device(config.device);
+  choices.device = choose_device(config.device, world);
   prepare_for_training(choices.device);
   choices.precision = resolve_precision(
       config.train.precision, point ? point->state.precision : "", config.model, choices.device);
-  const int64_t wanted_threads =
-      config.threads == 0 && point && point->state.threads <= 4 * default_threads()
-          ? point->state.threads
-          : config.threads;
-  choices.threads = set_threads(wanted_threads);
+  choices.threads = set_threads(wanted_threads(config, point, world), world.local_size);
 
   std::shared_ptr<const Tokenizer> tokenizer;
   if (point)
@@ -361,21 +394,17 @@ int train(const TrainArguments& args, const CommonOptions& common) {
     require_allowed(changes, "--resume");
     report_changes(changes);
     require_same_data(point->state, data);
-    if (point->state.threads != choices.threads) {
-      spdlog::warn(
-          "{} threads, the run had {}: it goes on correctly, but not bit for bit as before",
-          choices.threads,
-          point->state.threads);
-    }
+    warn_of_other_bits(point->state, choices, world);
   }
 
-  const MemoryEstimate estimate = estimate_memory(config, choices.precision == torch::kBFloat16);
+  const MemoryEstimate estimate =
+      estimate_memory_of_one(config, choices.precision == torch::kBFloat16, world);
   if (args.dry_run) {
     print_dry_run(config, choices, estimate, data, steps_of(config, data));
-    require_memory(estimate, choices.device);
+    require_memory(estimate, choices.device, world.local_size);
     return 0;
   }
-  require_memory(estimate, choices.device);
+  require_memory(estimate, choices.device, world.local_size);
 
   const double run_flops =
       flops_per_token(config.model) *
@@ -386,7 +415,9 @@ int train(const TrainArguments& args, const CommonOptions& common) {
     choices.peak_flops = peak_matmul_rate(choices.device, choices.precision, choices.threads);
   }
   // What only shows when model and optimizer are made is refused before anything is written.
-  Trainer trainer(config, choices, data, folder);
+  std::unique_ptr<ProcessGroup> group;
+  if (rendezvous != nullptr) group = lead_others(*rendezvous, config, choices, data);
+  Trainer trainer(config, choices, data, folder, group.get());
   folder.create_and_lock();
   require_unchanged(folder, point, args);
   if (point) {
@@ -405,17 +436,17 @@ int train(const TrainArguments& args, const CommonOptions& common) {
     trainer.resume(point->checkpoint);
     spdlog::info("resuming from {}", point->checkpoint.folder().string());
   } else {
-    trainer.start();
-    if (initial) {
-      load_initial_weights(trainer.model(), initial->model, initial->checkpoint);
-      spdlog::info("weights     from {}", initial->checkpoint.folder().string());
-    }
+    trainer.start([&](GPT& model) {
+      if (initial) load_initial_weights(model, initial->model, initial->checkpoint);
+    });
+    if (initial) spdlog::info("weights     from {}", initial->checkpoint.folder().string());
   }
   const RunStart start{.config = config,
                        .choices = choices,
                        .data = data,
                        .folder = folder,
                        .memory = estimate,
+                       .group = group.get(),
                        .total_steps = trainer.total_steps(),
                        .steps_done = trainer.state().step};
   print_banner(start);
@@ -423,6 +454,15 @@ int train(const TrainArguments& args, const CommonOptions& common) {
     trainer.metrics().write("start", start.steps_done, start_event(start));
   }
   return finish(trainer.run(), trainer, folder);
+}
+
+int train_alone_or_with_peers(const TrainArguments& args, const CommonOptions& common) {
+  const World world = find_world(args.world);
+  if (world.size > 1 && args.dry_run && world.rank > 0) return 0;
+  if (world.size == 1 || args.dry_run) return train(args, common, world, nullptr);
+  return run_with_peers(world, common, [&](Rendezvous& rendezvous) {
+    return world.rank == 0 ? train(args, common, world, &rendezvous) : follow(rendezvous);
+  });
 }
 
 }  // namespace
@@ -448,6 +488,13 @@ CommandEntry add_train_command(CLI::App& app, CommonOptions& common) {
   command->add_flag("--overwrite", args->overwrite, "Replace a run that is there");
   command->add_flag(
       "--dry-run", args->dry_run, "Print the resolved config, sizes and memory; train nothing");
+  command->add_option("--rank", args->world.rank, "Number of this process, from 0")
+      ->group("Several processes (torchrun, srun and mpirun say it themselves)");
+  command->add_option("--world-size", args->world.size, "How many processes there are")
+      ->group("Several processes (torchrun, srun and mpirun say it themselves)");
+  command->add_option("--master", args->world.address, "Where rank 0 listens")
+      ->type_name("HOST:PORT")
+      ->group("Several processes (torchrun, srun and mpirun say it themselves)");
   command->footer(R"(Examples:
   tril train --config configs/quickstart.json
   tril train --config configs/smoke.json --run-dir runs/a --set optimizer.learning_rate=3e-3
@@ -456,7 +503,7 @@ CommandEntry add_train_command(CLI::App& app, CommonOptions& common) {
   tril train --config configs/gpt2_124m.json --dry-run)");
   return {command, [args, resume, &common] {
             if (resume->count() > 0 && args->resume.empty()) args->resume = "latest";
-            return train(*args, common);
+            return train_alone_or_with_peers(*args, common);
           }};
 }
 

@@ -117,6 +117,13 @@ void validate(const RunConfig& config, const std::string& origin) {
   validate(config.model, origin);
   validate_length(config.train, origin);
   validate_step(config.train, config.model.context_length, origin);
+  if (config.distributed.shard == Shard::kFull && !config.train.activation_checkpointing) {
+    throw ConfigError(
+        fmt::format("{}: distributed.shard full needs train.activation_checkpointing true; found "
+                    "false. A block's weights are there only while it computes, so the backward "
+                    "pass must compute it again",
+                    origin));
+  }
   if (config.schedule.min_learning_rate.value_or(0) > config.optimizer.learning_rate) {
     throw ConfigError(fmt::format(
         "{}: schedule.min_learning_rate must be at most optimizer.learning_rate; found {} and {}. "

@@ -106,10 +106,12 @@ std::optional<Evaluation> evaluate(GPT& model,
       options.batch_size > 0 ? options.batch_size : std::max<int64_t>(1, kEvaluationTokens / t);
 
   Evaluation result;
+  const int64_t n_processes = options.group == nullptr ? 1 : options.group->size();
+  const int64_t rank = options.group == nullptr ? 0 : options.group->rank();
+  bool stopped = false;
   std::vector<torch::Tensor> window_nats;  // stay on the device until the end
   std::vector<double> window_tokens;
-  for (int64_t first = 0; first < n_windows;) {
-    if (options.should_stop && options.should_stop()) return std::nullopt;
+  for (int64_t first = 0, batch_number = 0; first < n_windows && !stopped; ++batch_number) {
     // Windows of one batch are equally long; the last of the file may be shorter and goes alone.
     const int64_t length = std::min(t, tokens.size() - 1 - starts[static_cast<size_t>(first)]);
     int64_t n = 1;
@@ -117,17 +119,34 @@ std::optional<Evaluation> evaluate(GPT& model,
            starts[static_cast<size_t>(first + n)] + length < tokens.size()) {
       ++n;
     }
-    const Batch batch =
-        make_batch(tokens, {starts.data() + first, static_cast<size_t>(n)}, length, device);
-    window_nats.push_back(token_losses(model, batch.inputs, batch.targets)
-                              .sum(/*dim=*/{1}, /*keepdim=*/false, torch::kFloat64));  // (B)
     window_tokens.insert(window_tokens.end(), static_cast<size_t>(n), static_cast<double>(length));
-    result.tokens += batch.targets.numel();
-    result.bytes += count_bytes(batch.targets, token_sizes);
+    result.tokens += n * length;
+    if (batch_number % n_processes == rank) {
+      stopped = options.should_stop && options.should_stop();
+      if (stopped) break;
+      const Batch batch =
+          make_batch(tokens, {starts.data() + first, static_cast<size_t>(n)}, length, device);
+      window_nats.push_back(token_losses(model, batch.inputs, batch.targets)
+                                .sum(/*dim=*/{1}, /*keepdim=*/false, torch::kFloat64));  // (B)
+      result.bytes += count_bytes(batch.targets, token_sizes);
+    } else {
+      window_nats.push_back(torch::zeros(
+          {n}, torch::TensorOptions().dtype(torch::kFloat64).device(device)));  // another's
+    }
     first += n;
     if (options.on_progress) options.on_progress(result.tokens, n_windows * t);
   }
-  const torch::Tensor all_nats = torch::cat(window_nats).to(torch::kCPU);
+  if (options.group == nullptr && stopped) return std::nullopt;
+  torch::Tensor all_nats = torch::zeros({n_windows}, torch::kFloat64);
+  if (!stopped) all_nats.copy_(torch::cat(window_nats));
+  if (options.group != nullptr) {
+    torch::Tensor counts =
+        torch::tensor({stopped ? int64_t{1} : int64_t{0}, result.bytes}, torch::kInt64);
+    options.group->all_reduce(counts, Combine::kSum);
+    options.group->all_reduce(all_nats, Combine::kSum);  // each window's from one process: exact
+    if (counts[0].item<int64_t>() > 0) return std::nullopt;
+    result.bytes = counts[1].item<int64_t>();
+  }
   result.nats = all_nats.sum().item<double>();
   result.standard_error = standard_error(
       {all_nats.const_data_ptr<double>(), window_tokens.size()}, window_tokens, result.loss());

@@ -25,9 +25,11 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
 
 /// What the second computation needs besides the tensors.
 struct Replay : torch::CustomClassHolder {
-  Replay(Block b, torch::ScalarType p, torch::Tensor r)
-      : block(std::move(b)), precision(p), random(std::move(r)) {}
+  Replay(Block b, BlockWeights* l, size_t i, torch::ScalarType p, torch::Tensor r)
+      : block(std::move(b)), lender(l), index(i), precision(p), random(std::move(r)) {}
   Block block;
+  BlockWeights* lender;
+  size_t index;
   torch::ScalarType precision;  ///< of autocast; kFloat32: off
   torch::Tensor random;         ///< undefined: the block draws no random numbers
 };
@@ -50,13 +52,19 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
                                const torch::Tensor& x,
                                at::TensorList parameters,
                                Block block,
+                               BlockWeights* lender,
+                               size_t index,
                                bool draws_random_numbers) {
     const auto device = x.device();
     const auto precision = at::autocast::is_autocast_enabled(device.type())
                                ? at::autocast::get_autocast_dtype(device.type())
                                : torch::kFloat32;
-    ctx->saved_data["replay"] = torch::IValue::make_capsule(c10::make_intrusive<Replay>(
-        block, precision, draws_random_numbers ? random_state(device) : torch::Tensor()));
+    ctx->saved_data["replay"] = torch::IValue::make_capsule(
+        c10::make_intrusive<Replay>(block,
+                                    lender,
+                                    index,
+                                    precision,
+                                    draws_random_numbers ? random_state(device) : torch::Tensor()));
     variable_list saved{x};
     saved.insert(saved.end(), parameters.begin(), parameters.end());
     ctx->save_for_backward(std::move(saved));
@@ -73,6 +81,9 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
       random_now = random_state(device);
       set_random_state(device, replay->random);
     }
+    // Until the gradients are there. The parameters among the saved variables are the very ones
+    // that the lender fills.
+    const BorrowedBlock borrowed(replay->lender, replay->index);
     Computed again;
     {
       const AutocastGuard autocast(device.type(), replay->precision);
@@ -82,6 +93,8 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
     inputs[0] = again.x;
     variable_list grads = torch::autograd::grad({again.y}, inputs, {grad_outputs[0]});
     grads.emplace_back();  // block
+    grads.emplace_back();  // lender
+    grads.emplace_back();  // index
     grads.emplace_back();  // draws_random_numbers
     return grads;
   }
@@ -89,9 +102,13 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
 
 }  // namespace
 
-torch::Tensor checkpointed_forward(Block block, const torch::Tensor& x) {
+torch::Tensor checkpointed_forward(Block block,
+                                   const torch::Tensor& x,
+                                   BlockWeights* lender,
+                                   size_t index) {
   const std::vector<torch::Tensor> parameters = block->parameters();
-  return CheckpointedBlock::apply(x, at::TensorList(parameters), block, block->has_dropout());
+  return CheckpointedBlock::apply(
+      x, at::TensorList(parameters), block, lender, index, block->has_dropout());
 }
 
 }  // namespace tril

@@ -61,9 +61,12 @@ torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
   if (config_.dropout > 0.0) x = torch::dropout(x, config_.dropout, is_training());
   const bool keep_inputs_only =
       checkpoint_activations_ && is_training() && torch::GradMode::is_enabled();
+  TORCH_CHECK(block_weights_ == nullptr || keep_inputs_only || !torch::GradMode::is_enabled(),
+              "GPT: weights that are lent block by block need activation checkpointing");
   for (size_t i = 0; i < blocks->size(); ++i) {
     Block block(blocks->ptr<BlockImpl>(i));
-    x = keep_inputs_only ? checkpointed_forward(block, x) : block->forward(x);
+    const BorrowedBlock borrowed(block_weights_, i);
+    x = keep_inputs_only ? checkpointed_forward(block, x, block_weights_, i) : block->forward(x);
   }
   return final_norm(x);
 }

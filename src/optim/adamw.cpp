@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
-#include "tril/optim/parameter_rules.h"
-
 namespace tril {
 
-AdamW::AdamW(std::vector<NamedTensor> parameters, const OptimizerConfig& config) : config_(config) {
+AdamW::AdamW(std::vector<NamedTensor> parameters, const OptimizerConfig& config)
+    : AdamW(parameters, config, LayerRates(parameters, config.layer_decay)) {}
+
+AdamW::AdamW(std::vector<NamedTensor> parameters,
+             const OptimizerConfig& config,
+             const LayerRates& rates)
+    : config_(config) {
   TORCH_CHECK(!parameters.empty(), "AdamW: no parameters");
   step_ = torch::zeros({}, parameters[0].tensor.options().dtype(torch::kFloat32));
-  const LayerRates rates(parameters, config.layer_decay);
   for (auto& [name, tensor] : parameters) {
     const double weight_decay = tensor.dim() >= 2 ? config.weight_decay : 0.0;
     const double rate_factor = rates.factor(name);

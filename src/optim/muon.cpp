@@ -4,17 +4,21 @@
 #include <cmath>
 
 #include "tril/optim/newton_schulz.h"
-#include "tril/optim/parameter_rules.h"
 
 namespace tril {
 
 Muon::Muon(const std::vector<NamedTensor>& matrices,
            const OptimizerConfig& config,
            std::optional<torch::ScalarType> products)
+    : Muon(matrices, config, LayerRates(matrices, config.layer_decay), products) {}
+
+Muon::Muon(const std::vector<NamedTensor>& matrices,
+           const OptimizerConfig& config,
+           const LayerRates& rates,
+           std::optional<torch::ScalarType> products)
     : config_(config) {
   TORCH_CHECK(!matrices.empty(), "Muon: no matrices");
   products_ = products.value_or(newton_schulz_dtype(matrices[0].tensor.device()));
-  const LayerRates rates(matrices, config.layer_decay);
   for (const auto& [name, tensor] : matrices) {
     const double rate_factor = rates.factor(name);
     TORCH_CHECK(tensor.dim() == 2, "Muon: ", name, " is not a matrix");

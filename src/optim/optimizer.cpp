@@ -1,7 +1,5 @@
 #include "tril/optim/optimizer.h"
 
-#include "tril/optim/parameter_rules.h"
-
 namespace tril {
 
 bool is_muon_matrix(const NamedTensor& parameter) {
@@ -9,15 +7,22 @@ bool is_muon_matrix(const NamedTensor& parameter) {
 }
 
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerConfig& config)
+    : Optimizer(without_frozen(parameters, config.frozen),
+                config,
+                LayerRates(parameters, config.layer_decay)) {}
+
+Optimizer::Optimizer(const std::vector<NamedTensor>& pieces,
+                     const OptimizerConfig& config,
+                     const LayerRates& rates)
     : config_(config) {
   std::vector<NamedTensor> matrices, others;
-  for (const NamedTensor& parameter : without_frozen(parameters, config.frozen)) {
+  for (const NamedTensor& parameter : pieces) {
     const bool takes_muon = config.name == OptimizerName::kMuon && is_muon_matrix(parameter);
     (takes_muon ? matrices : others).push_back(parameter);
     parameters_.push_back(parameter.tensor);
   }
-  if (!matrices.empty()) muon_.emplace(matrices, config);
-  if (!others.empty()) adamw_.emplace(std::move(others), config);
+  if (!matrices.empty()) muon_.emplace(matrices, config, rates);
+  if (!others.empty()) adamw_.emplace(std::move(others), config, rates);
 }
 
 void Optimizer::step(double factor, const GradientNorm& gradient) {

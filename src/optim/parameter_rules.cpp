@@ -10,9 +10,7 @@
 #include "tril/base/error.h"
 
 namespace tril {
-namespace {
 
-/// The number in "blocks.12.attn...".
 std::optional<int64_t> block_of(std::string_view name) {
   constexpr std::string_view kPrefix = "blocks.";
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -21,8 +19,6 @@ std::optional<int64_t> block_of(std::string_view name) {
       std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), block);
   return error == std::errc() ? std::optional(block) : std::nullopt;
 }
-
-}  // namespace
 
 std::vector<std::string> split_patterns(std::string_view text) {
   std::vector<std::string> patterns;

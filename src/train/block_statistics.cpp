@@ -19,6 +19,23 @@ std::string part_of(const std::string& name) {
 
 BlockStatistics block_statistics(const std::vector<NamedTensor>& parameters,
                                  double total_grad_norm) {
+  return block_statistics(parameters, squares_of_gradients(parameters), total_grad_norm);
+}
+
+std::vector<torch::Tensor> squares_of_gradients(const std::vector<NamedTensor>& parameters) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> squares;
+  for (const auto& [name, tensor] : parameters) {
+    squares.push_back(tensor.grad().defined()
+                          ? tensor.grad().square().sum(torch::kFloat64)
+                          : torch::zeros({}, tensor.options().dtype(torch::kFloat64)));
+  }
+  return squares;
+}
+
+BlockStatistics block_statistics(const std::vector<NamedTensor>& parameters,
+                                 const std::vector<torch::Tensor>& gradient_squares,
+                                 double total_grad_norm) {
   const torch::NoGradGuard no_grad;
   BlockStatistics result;
   std::vector<double> n_weights;
@@ -34,8 +51,7 @@ BlockStatistics block_statistics(const std::vector<NamedTensor>& parameters,
     }
     n_weights[part.back()] += static_cast<double>(tensor.numel());
     squares.push_back(tensor.square().sum(torch::kFloat64));
-    squares.push_back(tensor.grad().defined() ? tensor.grad().square().sum(torch::kFloat64)
-                                              : torch::zeros_like(squares.back()));
+    squares.push_back(gradient_squares[part.size() - 1]);
   }
   const torch::Tensor sums = torch::stack(squares).to(torch::kCPU);  // one wait for the device
   const auto* values = sums.const_data_ptr<double>();

@@ -7,6 +7,7 @@
 
 #include "tril/base/counter_random.h"
 #include "tril/base/error.h"
+#include "tril/base/json.h"
 #include "tril/evaluate/evaluator.h"
 #include "tril/generate/generator.h"
 #include "tril/model/autocast.h"
@@ -14,6 +15,7 @@
 #include "tril/model/loss.h"
 #include "tril/model/step_phase.h"
 #include "tril/optim/gradient_norm.h"
+#include "tril/optim/parameters.h"
 #include "tril/train/block_statistics.h"
 #include "tril/train/machine.h"
 #include "tril/train/stop_signal.h"
@@ -23,6 +25,22 @@ namespace {
 
 double seconds(std::chrono::steady_clock::duration d) {
   return std::chrono::duration<double>(d).count();
+}
+
+/// Each process takes its rows of every batch.
+RowShare rows_of(const RunConfig& config, const ProcessGroup* group) {
+  const int64_t rows = config.train.batch_size;
+  if (group == nullptr) return {0, rows};
+  if (group->size() > rows) {
+    throw ConfigError(
+        fmt::format("{} processes share the windows of a batch, and train.batch_size is {}. Give a "
+                    "larger train.batch_size (with less accumulation, if the step shall stay as "
+                    "large), or start at most {} processes",
+                    group->size(),
+                    rows,
+                    rows));
+  }
+  return share_of_rows(rows, group->rank(), group->size());
 }
 
 GPT make_model(const ModelConfig& config, torch::Device device) {
@@ -36,19 +54,19 @@ GPT make_model(const ModelConfig& config, torch::Device device) {
 Trainer::Trainer(const RunConfig& config,
                  const ResolvedChoices& choices,
                  const TrainingData& data,
-                 const RunFolder& folder)
+                 const RunFolder& folder,
+                 ProcessGroup* group)
     : config_(config),
       choices_(choices),
       data_(data),
       folder_(folder),
+      group_(group),
+      rows_(rows_of(config, group)),
       model_(make_model(config.model, choices.device)),
-      optimizer_(unique_parameters(*model_), config.optimizer),
+      optimizer_(make_parallel_optimizer(
+          unique_parameters(*model_), config.optimizer, config.distributed, group)),
       sampler_(data.windows(config.data.sampling, config.model.context_length, config.seed)),
-      batches_(data.train,
-               sampler_,
-               config.train.batch_size,
-               config.model.context_length,
-               choices.device),
+      batches_(data.train, sampler_, rows_.count, config.model.context_length, choices.device),
       micro_batches_(config.train.micro_batches(config.model.context_length)),
       total_steps_(
           config.train.total_steps(config.model.context_length, sampler_.windows_per_epoch())),
@@ -62,16 +80,22 @@ Trainer::Trainer(const RunConfig& config,
                  .flops_per_token = flops_per_token(config.model),
                  .peak_flops = choices.peak_flops}) {
   model_->set_activation_checkpointing(config.train.activation_checkpointing);
+  model_->set_block_weights(optimizer_->block_weights());
   state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
   state_.attention = enum_name(config.model.attention);
   state_.threads = choices.threads;
+  state_.processes = group == nullptr ? 0 : group->size();
   state_.train_fingerprint = data.train_fingerprint;
   state_.validation_fingerprint = data.validation_fingerprint;
 }
 
-void Trainer::start() {
+void Trainer::start(const std::function<void(GPT&)>& fill) {
   folder_.require_none_after(0);
+  if (group_ != nullptr) group_->broadcast_text("");
+  const auto held = optimizer_->hold_weights();
   initialize(model_, config_.seed);
+  if (fill) fill(model_);
+  share_weights();
   metrics_ =
       std::make_unique<MetricsWriter>(folder_.metrics_path(), /*last_step=*/0, tensorboard_path());
 }
@@ -79,16 +103,85 @@ void Trainer::start() {
 void Trainer::resume(const Checkpoint& checkpoint) {
   const CheckpointState stored = checkpoint.state();
   folder_.require_none_after(stored.step);
-  checkpoint.load_parameters(unique_parameters(*model_));
-  checkpoint.load_optimizer(optimizer_.state());
+  if (group_ != nullptr) group_->broadcast_text(dump_json(state_to_json(stored)));
+  {
+    const auto held = optimizer_->hold_weights();
+    checkpoint.load_parameters(unique_parameters(*model_));
+    share_weights();
+  }
+  optimizer_->load(&checkpoint);
+  adopt(stored);
+  metrics_ =
+      std::make_unique<MetricsWriter>(folder_.metrics_path(), state_.step, tensorboard_path());
+}
+
+void Trainer::join() {
+  const std::string text = group_->broadcast_text("");
+  {
+    const auto held = optimizer_->hold_weights();
+    share_weights();
+  }
+  if (text.empty()) return;  // a fresh start
+  optimizer_->load(nullptr);
+  const std::string origin = "the state that rank 0 sent";
+  adopt(state_from_json(parse_json(text, origin, FileRole::kCheckpoint), origin));
+}
+
+void Trainer::adopt(const CheckpointState& stored) {
   const CheckpointState resolved = std::exchange(state_, stored);
   state_.threads = resolved.threads;
+  state_.processes = resolved.processes;
   state_.attention = resolved.attention;
   state_.precision = resolved.precision;
   guard_.restore(state_);
   saved_ = {state_.step, state_.evaluated_step};
-  metrics_ =
-      std::make_unique<MetricsWriter>(folder_.metrics_path(), state_.step, tensorboard_path());
+}
+
+void Trainer::share_weights() {
+  if (group_ == nullptr) return;
+  for (const auto& [name, tensor] : unique_parameters(*model_)) group_->broadcast(tensor);
+  check_weights();
+}
+
+void Trainer::check_weights() {
+  const auto held = optimizer_->hold_weights();
+  std::vector<torch::Tensor> weights;
+  for (const auto& [name, tensor] : unique_parameters(*model_)) weights.push_back(tensor);
+  require_equal_everywhere(*group_, weights, fmt::format("the weights after step {}", state_.step));
+}
+
+Trainer::Votes Trainer::own_votes() const {
+  const auto now = Clock::now();
+  const auto passed = [&](double minutes, Clock::time_point since) {
+    return is_first() && minutes > 0 && seconds(now - since) >= 60 * minutes;
+  };
+  return {.signal = stop_signal(),
+          .budget_used = passed(config_.train.max_minutes, run_start_),
+          .timed_save = passed(config_.checkpoint.interval_minutes, last_save_)};
+}
+
+Trainer::Agreement Trainer::start_agreement() const {
+  if (group_ == nullptr) return {};
+  const Votes own = own_votes();
+  Agreement agreement{torch::tensor({own.signal, own.budget_used, own.timed_save}, torch::kInt64),
+                      {}};
+  agreement.pending = group_->start_all_reduce(agreement.votes, Combine::kMax);
+  return agreement;
+}
+
+/// Alone, a process heeds what has come up by now; with others, what was known when they asked.
+void Trainer::agree(Agreement agreement) {
+  Votes votes;
+  if (group_ == nullptr) {
+    votes = own_votes();
+  } else {
+    agreement.pending.wait();
+    const auto* values = agreement.votes.const_data_ptr<int64_t>();
+    votes = {.signal = values[0], .budget_used = values[1], .timed_save = values[2]};
+  }
+  agreed_.signal = std::max(agreed_.signal, votes.signal);
+  agreed_.budget_used |= votes.budget_used;
+  agreed_.timed_save |= votes.timed_save;
 }
 
 TrainOutcome Trainer::run() {
@@ -100,24 +193,27 @@ TrainOutcome Trainer::run() {
     save();
   }
   while (state_.step < total_steps_) {
+    agreed_ = {};
+    Agreement agreement = start_agreement();  // on its way while the step computes
     train_step();
     if (config_.train.on_spike == OnSpike::kRewind && guard_.fatal_step() != 0) {
+      agree(std::move(agreement));
       rewind();
       continue;
     }
     if (is_due(config_.train.log_interval)) log_step();
     if (is_due(config_.train.eval_interval)) write_block_statistics();
     if (evaluation_is_due()) evaluate_now();
-    if (config_.train.sample_interval > 0 && is_due(config_.train.sample_interval)) sample_now();
+    if (sample_is_due()) sample_now();
 
-    const bool budget_used = config_.train.max_minutes > 0 &&
-                             seconds(Clock::now() - run_start_) >= 60 * config_.train.max_minutes;
-    const bool stop = stop_signal() != 0 || budget_used;
+    if (group_ != nullptr && check_is_due()) check_weights();
+    agree(std::move(agreement));
+    const bool stop = agreed_.signal != 0 || agreed_.budget_used != 0;
     if (save_is_due() || stop) save();
     if (state_.step == total_steps_) break;
     if (stop) {
       progress_.summary();
-      return stop_signal() != 0 ? TrainOutcome::kSignal : TrainOutcome::kBudget;
+      return agreed_.signal != 0 ? TrainOutcome::kSignal : TrainOutcome::kBudget;
     }
   }
   progress_.summary();
@@ -128,22 +224,23 @@ TrainOutcome Trainer::run() {
 
 void Trainer::train_step() {
   const int64_t step = state_.step + 1;
-  optimizer_.zero_grad();
+  optimizer_->zero_grad();
+  // The mean over all windows of the step, wherever they are: equal shares weigh equally.
+  const double scale = static_cast<double>(rows_.count) /
+                       static_cast<double>(config_.train.batch_size * micro_batches_);
   torch::Tensor loss;
   for (int64_t micro_step = 0; micro_step < micro_batches_; ++micro_step) {
     const Batch batch = fetch(micro_step);
     torch::manual_seed(random_bits(config_.seed,
                                    RandomStream::kDropout,
                                    static_cast<uint64_t>(step),
-                                   static_cast<uint64_t>(micro_step)));
+                                   dropout_key(micro_step)));
     torch::Tensor micro_loss;
     {
       const AutocastGuard autocast(choices_.device.type(), choices_.precision);
-      micro_loss = training_loss(model_,
-                                 batch.inputs,
-                                 batch.targets,
-                                 /*scale=*/1.0 / static_cast<double>(micro_batches_));
+      micro_loss = training_loss(model_, batch.inputs, batch.targets, scale);
     }
+    if (micro_step + 1 == micro_batches_) optimizer_->expect_gradients();
     {
       const StepPhase phase(kPhaseBackward);
       micro_loss.backward();
@@ -156,10 +253,11 @@ void Trainer::train_step() {
   }
 
   const StepPhase phase(kPhaseOptimizer);
-  GradientNorm gradient = gradient_norm(optimizer_.gradients(), config_.optimizer.grad_clip);
+  GradientNorm gradient = optimizer_->reduce_gradients(config_.optimizer.grad_clip);
+  if (group_ != nullptr) group_->all_reduce(loss, Combine::kSum);
   gradient.found_inf = guard_.observe(loss, gradient.found_inf, step);
   const double factor = schedule_factor(schedule_, step);
-  optimizer_.step(factor, gradient);
+  optimizer_->step(factor, gradient);
 
   last_loss_ = loss;
   last_grad_norm_ = gradient.norm;
@@ -170,7 +268,12 @@ void Trainer::train_step() {
 }
 
 int64_t Trainer::first_window(int64_t micro_step) const {
-  return state_.windows_seen + micro_step * config_.train.batch_size;
+  return state_.windows_seen + micro_step * config_.train.batch_size + rows_.begin;
+}
+
+uint64_t Trainer::dropout_key(int64_t micro_step) const {
+  const auto rank = static_cast<uint64_t>(group_ == nullptr ? 0 : group_->rank());
+  return static_cast<uint64_t>(micro_step) | rank << 32;
 }
 
 Batch Trainer::fetch(int64_t micro_step) {
@@ -187,10 +290,17 @@ bool Trainer::evaluation_is_due() const {
 }
 
 bool Trainer::save_is_due() const {
-  const double since_last = seconds(Clock::now() - last_save_);
   return is_due(config_.checkpoint.interval) || (best_not_saved_ && config_.checkpoint.keep_best) ||
-         (config_.checkpoint.interval_minutes > 0 &&
-          since_last >= 60 * config_.checkpoint.interval_minutes);
+         agreed_.timed_save != 0;
+}
+
+bool Trainer::sample_is_due() const {
+  return config_.train.sample_interval > 0 && is_due(config_.train.sample_interval);
+}
+
+bool Trainer::check_is_due() const {
+  const int64_t interval = config_.distributed.check_interval;
+  return interval > 0 && state_.step % interval == 0;
 }
 
 void Trainer::log_step() {
@@ -201,6 +311,7 @@ void Trainer::log_step() {
                  state_.step,
                  n);
   }
+  if (!is_first()) return;
   const auto now = Clock::now();
   const double busy_seconds = seconds(now - last_log_ - paused_);
   const int64_t tokens_per_step = state_.tokens_seen / state_.step;
@@ -223,6 +334,7 @@ void Trainer::log_step() {
 
 void Trainer::evaluate_now() {
   const auto start = Clock::now();
+  const auto held = optimizer_->hold_weights();  // processes have unequal numbers of batches
   const auto result =
       evaluate(model_,
                *data_.validation,
@@ -234,9 +346,13 @@ void Trainer::evaluate_now() {
                     [&](int64_t done, int64_t total) {
                       progress_.activity(
                           fmt::format("evaluating {} %", 100 * done / std::max<int64_t>(total, 1)));
-                    }});
+                    },
+                .group = group_});
   paused_ += Clock::now() - start;
-  if (!result) return;  // a signal: evaluated_step stays behind, so resume does it again
+  if (!result) {  // a signal: evaluated_step stays behind, so resume does it again
+    agree(start_agreement());
+    return;
+  }
   if (!std::isfinite(result->loss())) {
     throw DivergedError(
         fmt::format("the validation loss after step {} is not finite", state_.step));
@@ -255,14 +371,17 @@ void Trainer::evaluate_now() {
                             .tokens = result->tokens,
                             .bits_per_byte = result->bits_per_byte(),
                             .floor = floor_per_token()};
+  if (!is_first()) return;
   metrics_->write(metrics);
   progress_.evaluation(metrics, result->whole ? metrics.floor : -1, is_best);
 }
 
 void Trainer::write_block_statistics() {
   const auto start = Clock::now();
-  const BlockStatistics statistics =
-      block_statistics(unique_parameters(*model_), last_grad_norm_.item<double>());
+  const auto held = optimizer_->hold_weights();
+  const BlockStatistics statistics = block_statistics(
+      unique_parameters(*model_), optimizer_->gradient_squares(), last_grad_norm_.item<double>());
+  if (!is_first()) return;
   metrics_->write("blocks",
                   state_.step,
                   {{"names", statistics.names},
@@ -283,6 +402,8 @@ double Trainer::floor_per_token() const {
 
 void Trainer::sample_now() {
   const auto start = Clock::now();
+  const auto held = optimizer_->hold_weights();
+  if (!is_first()) return;
   std::vector<int64_t> prompt;
   for (const int32_t id : data_.tokenizer->encode(config_.train.sample_prompt))
     prompt.push_back(id);
@@ -325,8 +446,10 @@ void Trainer::rewind() {
   constexpr int64_t kMostRewinds = 10;
   const int64_t bad_step = state_.step;
   const int64_t next_window = state_.windows_seen;
-  const auto newest = folder_.latest();
-  if (!newest) {
+  const auto newest = is_first() ? folder_.latest() : std::nullopt;
+  bool there_is_one = newest.has_value();
+  if (group_ != nullptr) there_is_one = !group_->broadcast_text(newest ? "yes" : "").empty();
+  if (!there_is_one) {
     throw DivergedError(fmt::format(
         "step {}: bad, and there is no checkpoint to go back to (train.on_spike rewind). Try a "
         "lower optimizer.learning_rate, or a smaller checkpoint.interval",
@@ -339,7 +462,11 @@ void Trainer::rewind() {
         bad_step,
         kMostRewinds));
   }
-  resume(Checkpoint::open(newest->folder));
+  if (is_first()) {
+    resume(Checkpoint::open(newest->folder));
+  } else {
+    join();
+  }
   state_.windows_seen = next_window;
   logged_step_ = state_.step;
   progress_.clear();
@@ -367,22 +494,28 @@ void Trainer::save() {
   const auto path = folder_.checkpoint_folder(state_.step);
   const SavedState current{state_.step, state_.evaluated_step};
   if (saved_ != current) {
+    const auto held = optimizer_->hold_weights();
     require_finite_weights();
     progress_.activity("saving");
     guard_.store(state_);
-    save_checkpoint(path,
-                    {.parameters = unique_parameters(*model_),
-                     .optimizer = optimizer_.state(),
-                     .state = state_,
-                     .config = to_json(config_),
-                     .tokenizer = data_.tokenizer->to_json()});
+    const auto optimizer_state = optimizer_->state();  // all processes, where it is shared out
+    if (is_first()) {
+      save_checkpoint(path,
+                      {.parameters = unique_parameters(*model_),
+                       .optimizer = optimizer_state,
+                       .state = state_,
+                       .config = to_json(config_),
+                       .tokenizer = data_.tokenizer->to_json()});
+    }
     progress_.clear();
     spdlog::debug("saved {}", path.string());
     saved_ = current;
   }
   const bool has_best = config_.checkpoint.keep_best && state_.best_step > 0;
-  folder_.prune(config_.checkpoint.keep_last,
-                has_best ? std::optional(state_.best_step) : std::nullopt);
+  if (is_first()) {
+    folder_.prune(config_.checkpoint.keep_last,
+                  has_best ? std::optional(state_.best_step) : std::nullopt);
+  }
   best_not_saved_ = false;
   last_save_ = Clock::now();
   paused_ += last_save_ - start;

@@ -679,6 +679,11 @@ const std::vector<std::pair<std::string, Json>>& other_values() {
       {"checkpoint.keep_last", 0},
       {"checkpoint.keep_best", false},
       {"logging.tensorboard", true},
+      {"distributed.shard", "optimizer"},
+      {"distributed.reduce_precision", "bf16"},
+      {"distributed.bucket_megabytes", 7.5},
+      {"distributed.check_interval", 50},
+      {"distributed.timeout_seconds", 60.0},
   };
   return kValues;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/ranks.h"
 #include "support/catch.h"
 #include "support/errors.h"
 #include "support/one_thread.h"
@@ -280,4 +281,29 @@ TEST_CASE_METHOD(TokensTest, "a damaged id in a token file is named, not used", 
       message,
       ContainsSubstring("token 11 of ") && ContainsSubstring(" is 40, its vocabulary has 32 ids"));
   CHECK_THAT(message, ContainsSubstring("t.tokens"));
+}
+
+TEST_CASE_METHOD(TokensTest,
+                 "several processes score a text as one does, bit for bit",
+                 "[evaluate][distributed]") {
+  const TokenFile tokens = write(some_ids(1003, 32));
+  const ModelConfig config = tiny_config();
+  GPT alone = tiny_model(config);
+  const EvaluateOptions plain{.batch_size = 5};
+  const Evaluation expected = evaluate(alone, tokens, tokenizer, plain).value();
+  for (const int64_t n : {2, 3}) {
+    for_each_rank(n, [&](ProcessGroup& group) {
+      GPT model = tiny_model(config);
+      EvaluateOptions options = plain;
+      options.group = &group;
+      const Evaluation found = evaluate(model, tokens, tokenizer, options).value();
+      TRIL_MUST(found.nats == expected.nats);
+      TRIL_MUST(found.tokens == expected.tokens);
+      TRIL_MUST(found.bytes == expected.bytes);
+      TRIL_MUST(found.standard_error == expected.standard_error);
+      // One is told to stop: all stop.
+      options.should_stop = [&] { return group.rank() == 1; };
+      TRIL_MUST(!evaluate(model, tokens, tokenizer, options));
+    });
+  }
 }

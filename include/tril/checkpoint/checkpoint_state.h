@@ -29,7 +29,10 @@ struct CheckpointState {
   std::optional<double> loss_mean = {};      ///< of the recent steps, nats per token
   std::optional<double> loss_variance = {};  ///< of the recent steps
   int64_t loss_count = 0;                    ///< steps that went into the two
-  int64_t bad_streak = 0;                    ///< how many of the newest steps in a row were bad
+  /// Processes that trained together; in the file only when more than one: like the thread count,
+  /// it decides the last bits.
+  int64_t processes = 0;
+  int64_t bad_streak = 0;  ///< how many of the newest steps in a row were bad
 };
 
 inline constexpr int kCheckpointFormatVersion = 1;

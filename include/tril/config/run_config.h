@@ -9,6 +9,7 @@
 
 #include "tril/base/json.h"
 #include "tril/config/data_config.h"
+#include "tril/config/distributed_config.h"
 #include "tril/config/field.h"
 #include "tril/config/model_config.h"
 #include "tril/config/optimizer_config.h"
@@ -32,6 +33,7 @@ struct RunConfig {
   TrainConfig train;
   CheckpointConfig checkpoint;
   LoggingConfig logging;
+  DistributedConfig distributed;
 
   bool operator==(const RunConfig&) const = default;
 
@@ -78,6 +80,7 @@ struct RunConfig {
     v.section("train", self.train);
     v.section("checkpoint", self.checkpoint);
     v.section("logging", self.logging);
+    v.section("distributed", self.distributed);
   }
 };
 

@@ -97,7 +97,8 @@ struct TrainConfig {
              .on_resume = OnResume::kMayChange});
     v.field("batch_size",
             self.batch_size,
-            {.meaning = "B: windows that go through the model together",
+            {.meaning = "B: windows that go through the model together; several processes share "
+                        "them out",
              .unit = "windows",
              .min = 1,
              .max = 1 << 20});

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tril/base/token_file.h"
+#include "tril/distributed/process_group.h"
 #include "tril/model/gpt.h"
 #include "tril/tokenizer/tokenizer.h"
 
@@ -25,6 +26,9 @@ struct EvaluateOptions {
   torch::ScalarType precision = torch::kFloat32;
   std::function<bool()> should_stop = {};                             ///< polled between batches
   std::function<void(int64_t done, int64_t total)> on_progress = {};  ///< in tokens
+  /// Of several processes with the same model: they share the batches out, and each returns the
+  /// same result, bit for bit that of one process. When one is told to stop, all return nothing.
+  ProcessGroup* group = nullptr;
 };
 
 struct Evaluation {

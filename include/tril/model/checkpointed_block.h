@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "tril/model/block.h"
+#include "tril/model/block_weights.h"
 
 namespace tril {
 
@@ -12,6 +13,10 @@ namespace tril {
 /// The block's parameters are inputs of the operation, so their gradients arrive as ever.
 ///   x        (B, T, C)
 ///   returns  (B, T, C)
-torch::Tensor checkpointed_forward(Block block, const torch::Tensor& x);
+///   lender   lends the weights of block number `index` to the backward pass; none: they are there
+torch::Tensor checkpointed_forward(Block block,
+                                   const torch::Tensor& x,
+                                   BlockWeights* lender = nullptr,
+                                   size_t index = 0);
 
 }  // namespace tril

@@ -5,6 +5,7 @@
 
 #include "tril/config/model_config.h"
 #include "tril/model/block.h"
+#include "tril/model/block_weights.h"
 #include "tril/model/kv_cache.h"
 #include "tril/model/norm.h"
 
@@ -53,6 +54,10 @@ class GPTImpl : public torch::nn::Module {
   /// In training each block keeps its input only and is computed again in the backward pass.
   void set_activation_checkpointing(bool on) { checkpoint_activations_ = on; }
 
+  /// From now on each block borrows its weights while it computes; training then needs activation
+  /// checkpointing. The lender must outlive the model's use. None: the weights are always there.
+  void set_block_weights(BlockWeights* lender) { block_weights_ = lender; }
+
   torch::nn::Embedding token_embedding{nullptr};     ///< (padded V, C)
   torch::nn::Embedding position_embedding{nullptr};  ///< (context_length, C); empty with rope
   torch::nn::ModuleList blocks{nullptr};
@@ -63,6 +68,7 @@ class GPTImpl : public torch::nn::Module {
   torch::Tensor embed(const torch::Tensor& ids, int64_t first_position);
   ModelConfig config_;
   bool checkpoint_activations_ = false;
+  BlockWeights* block_weights_ = nullptr;
 };
 TORCH_MODULE(GPT);
 

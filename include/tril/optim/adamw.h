@@ -8,6 +8,7 @@
 
 #include "tril/config/optimizer_config.h"
 #include "tril/optim/gradient_norm.h"
+#include "tril/optim/parameter_rules.h"
 #include "tril/optim/parameters.h"
 
 namespace tril {
@@ -18,6 +19,10 @@ namespace tril {
 class AdamW {
  public:
   AdamW(std::vector<NamedTensor> parameters, const OptimizerConfig& config);
+  /// `rates`: of the whole model, where these are only some of its parameters.
+  AdamW(std::vector<NamedTensor> parameters,
+        const OptimizerConfig& config,
+        const LayerRates& rates);
 
   /// One update with the gradients that the parameters hold. They are divided by
   /// `gradient.divisor`; nothing at all changes where `gradient.found_inf` is 1.

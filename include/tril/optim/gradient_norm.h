@@ -18,4 +18,7 @@ struct GradientNorm {
 /// `max_norm` 0 means: do not clip (divisor 1). The gradients are not changed.
 GradientNorm gradient_norm(const std::vector<torch::Tensor>& gradients, double max_norm);
 
+/// The same from a norm that is known (0-dim): of gradients that lie in several processes.
+GradientNorm gradient_norm_of(const torch::Tensor& norm, double max_norm);
+
 }  // namespace tril

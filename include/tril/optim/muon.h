@@ -9,6 +9,7 @@
 
 #include "tril/config/optimizer_config.h"
 #include "tril/optim/gradient_norm.h"
+#include "tril/optim/parameter_rules.h"
 #include "tril/optim/parameters.h"
 
 namespace tril {
@@ -25,6 +26,11 @@ class Muon {
   /// precision of the iteration; nothing: newton_schulz_dtype.
   Muon(const std::vector<NamedTensor>& matrices,
        const OptimizerConfig& config,
+       std::optional<torch::ScalarType> products = std::nullopt);
+  /// `rates`: of the whole model, where these are only some of its matrices.
+  Muon(const std::vector<NamedTensor>& matrices,
+       const OptimizerConfig& config,
+       const LayerRates& rates,
        std::optional<torch::ScalarType> products = std::nullopt);
 
   /// One update with the gradients that the matrices hold, divided by `gradient.divisor`; nothing

@@ -11,6 +11,7 @@
 #include "tril/optim/adamw.h"
 #include "tril/optim/gradient_norm.h"
 #include "tril/optim/muon.h"
+#include "tril/optim/parameter_rules.h"
 #include "tril/optim/parameters.h"
 
 namespace tril {
@@ -19,6 +20,12 @@ class Optimizer {
  public:
   /// Parameters that config.frozen matches are left out and stop asking for a gradient.
   Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerConfig& config);
+
+  /// Over what one process updates: parameters or parts of them, none of them frozen; may be empty.
+  /// `rates` is of the whole model. A matrix for Muon must be whole.
+  Optimizer(const std::vector<NamedTensor>& pieces,
+            const OptimizerConfig& config,
+            const LayerRates& rates);
 
   /// One update at `factor` times the configured learning rates (schedule_factor), with the
   /// gradients that the parameters hold. They are divided by `gradient.divisor`; nothing at all

@@ -3,6 +3,7 @@
 // each block learns.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ bool matches_pattern(std::string_view name, std::string_view pattern);
 /// gradient. Throws ConfigError for a pattern that matches nothing, and when nothing is left.
 std::vector<NamedTensor> without_frozen(const std::vector<NamedTensor>& parameters,
                                         std::string_view frozen);
+
+/// The number in "blocks.12.attn..."; nothing for a parameter outside the blocks.
+std::optional<int64_t> block_of(std::string_view name);
 
 /// Learning rates that fall from the last block to the first (optimizer.layer_decay).
 class LayerRates {

@@ -20,4 +20,12 @@ struct BlockStatistics {
 BlockStatistics block_statistics(const std::vector<NamedTensor>& parameters,
                                  double total_grad_norm);
 
+/// Each parameter's sum of squares of its gradient, 0-dim double; 0 where it has none.
+std::vector<torch::Tensor> squares_of_gradients(const std::vector<NamedTensor>& parameters);
+
+/// The same from each parameter's sum of squares, 0-dim double, where no process has all gradients.
+BlockStatistics block_statistics(const std::vector<NamedTensor>& parameters,
+                                 const std::vector<torch::Tensor>& gradient_squares,
+                                 double total_grad_norm);
+
 }  // namespace tril

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,10 +15,12 @@
 #include "tril/data/batch_loader.h"
 #include "tril/data/training_data.h"
 #include "tril/data/window_sampler.h"
+#include "tril/distributed/buckets.h"
+#include "tril/distributed/process_group.h"
 #include "tril/model/gpt.h"
-#include "tril/optim/optimizer.h"
 #include "tril/optim/schedule.h"
 #include "tril/train/metrics.h"
+#include "tril/train/parallel_optimizer.h"
 #include "tril/train/progress.h"
 #include "tril/train/spike_policy.h"
 
@@ -39,18 +42,24 @@ enum class TrainOutcome {
 
 class Trainer {
  public:
-  /// `config` is resolved (model.vocab_size known); `folder` is locked by the caller. All
-  /// references must outlive the trainer.
+  /// `config` is resolved (model.vocab_size known); `folder` is locked by the caller. `group`: the
+  /// processes that train together, each with a trainer of the same config; none: this one alone.
+  /// Only the first writes to the folder; the others join() where it calls start() or resume().
+  /// All references must outlive the trainer. ConfigError for more processes than windows.
   Trainer(const RunConfig& config,
           const ResolvedChoices& choices,
           const TrainingData& data,
-          const RunFolder& folder);
+          const RunFolder& folder,
+          ProcessGroup* group = nullptr);
 
-  /// Fresh weights from the seed. The folder must hold no checkpoint (ConfigError).
-  void start();
+  /// Fresh weights from the seed, or what `fill` makes of them. The folder must hold no checkpoint
+  /// (ConfigError).
+  void start(const std::function<void(GPT&)>& fill = {});
   /// Weights, moments and progress of a checkpoint. The folder must hold no later one
   /// (ConfigError): go on from the latest, or in a folder of its own.
   void resume(const Checkpoint& checkpoint);
+  /// All processes but the first: receives what that one starts or goes on with.
+  void join();
 
   /// Trains to the last step, or until a signal or the time budget; always saves before it returns.
   /// Throws DivergedError, naming the first bad step (see SpikeGuard) that train.on_spike does not
@@ -62,9 +71,19 @@ class Trainer {
   void train_step();
 
   const CheckpointState& state() const { return state_; }
+  /// After kSignal: the signal that stopped the run, in this process or in another.
+  int stopped_by() const { return static_cast<int>(agreed_.signal); }
   int64_t total_steps() const { return total_steps_; }
   GPT& model() { return model_; }
-  /// Open from start() or resume() on: for events that others know about.
+  /// Seconds since the last call that steps have waited for other processes and the network.
+  double take_exposed_seconds() { return optimizer_->take_exposed_seconds(); }
+  /// For who reads or writes the model's weights from outside, in all processes at once: see
+  /// ParallelOptimizer.
+  std::shared_ptr<void> hold_weights() { return optimizer_->hold_weights(); }
+  int64_t take_peak_weight_bytes() { return optimizer_->take_peak_weight_bytes(); }
+  /// Of the optimizer's state in this process.
+  int64_t moment_bytes() const { return optimizer_->moment_bytes(); }
+  /// Open from start() or resume() on, in the first process: for events that others know about.
   MetricsWriter& metrics() { return *metrics_; }
 
  private:
@@ -74,13 +93,38 @@ class Trainer {
   void write_block_statistics();
   void save();
 
+  /// What may be seen by one process and holds for all. The clock is the first process's.
+  struct Votes {
+    int64_t signal = 0;
+    int64_t budget_used = 0;
+    int64_t timed_save = 0;
+  };
+  Votes own_votes() const;
+  /// The votes of all processes, on their way.
+  struct Agreement {
+    torch::Tensor votes;  ///< (3) int64
+    Pending pending;
+  };
+  Agreement start_agreement() const;
+  void agree(Agreement agreement);  ///< adds to agreed_
+  bool is_first() const { return group_ == nullptr || group_->is_first(); }
+  /// The first process's weights for all, and the proof that they arrived; they are held.
+  void share_weights();
+  /// Goes on from a stored state, with the choices of this process.
+  void adopt(const CheckpointState& stored);
+  void check_weights();
+
   /// First window of a micro-step of the coming step; micro_step = micro_batches_: of the step
   /// after it.
   int64_t first_window(int64_t micro_step) const;
+  /// Its own random numbers for each micro-step of each process.
+  uint64_t dropout_key(int64_t micro_step) const;
   Batch fetch(int64_t micro_step);
   bool is_due(int64_t interval) const;
   bool evaluation_is_due() const;
   bool save_is_due() const;
+  bool sample_is_due() const;
+  bool check_is_due() const;
   std::filesystem::path tensorboard_path() const;
   void require_finite();
   /// After a bad step: the state of the newest checkpoint, and windows that come after that step.
@@ -93,8 +137,11 @@ class Trainer {
   const TrainingData& data_;
   const RunFolder& folder_;
 
+  ProcessGroup* group_;
+  RowShare rows_;  ///< of each batch: this process's windows
+
   GPT model_;
-  Optimizer optimizer_;
+  std::unique_ptr<ParallelOptimizer> optimizer_;
   WindowSampler sampler_;
   BatchLoader batches_;
   int64_t micro_batches_;
@@ -108,6 +155,7 @@ class Trainer {
   SpikeGuard guard_;
   int64_t rewinds_ = 0;
   double last_learning_rate_ = 0;
+  Votes agreed_;  ///< since the last step began
 
   std::unique_ptr<MetricsWriter> metrics_;
   Progress progress_;

@@ -1,0 +1,251 @@
+// The real program as several processes: `tril launch`, faults, and going on with another number.
+
+#include <cmath>
+#include <csignal>
+#include <fstream>
+
+#include "cli/workspace.h"
+
+using namespace tril::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string launch(int n, const std::string& train) {
+  return "launch --nproc " + std::to_string(n) + " -- train --config tiny.json " + train;
+}
+
+/// The processes that a launcher has started, by rank.
+std::vector<pid_t> children_of(pid_t launcher) {
+  const std::string pid = std::to_string(launcher);
+  std::ifstream file("/proc/" + pid + "/task/" + pid + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+double largest_loss_difference(const RunLog& a, const RunLog& b, int64_t from, int64_t to) {
+  double most = 0;
+  for (int64_t step = from; step <= to; ++step) {
+    most = std::max(most, std::abs(a.loss(step) - b.loss(step)));
+  }
+  return most;
+}
+
+std::string weights_at(const fs::path& run, int64_t step) {
+  return read_text(checkpoint_folder(run, step) / "model.safetensors");
+}
+
+/// Ends within this time, far below the time-out of 600 s: a dead process is noticed at once.
+constexpr double kSoon = 30;
+
+}  // namespace
+
+TEST_CASE("1, 2, 3 and 4 processes have equal losses over 100 steps", "[cli][distributed]") {
+  const Workspace workspace;
+  const std::string options = "--set train.steps=100 --run-dir ";
+  workspace.require("train --config tiny.json " + options + "run1");
+  const RunLog alone = read_metrics(workspace / "run1");
+  for (const int n : {2, 3, 4}) {
+    const std::string run = "run" + std::to_string(n);
+    const auto result = workspace.require(launch(n, options + run));
+    const RunLog log = read_metrics(workspace / run);
+    INFO(n << " processes\n" << result.err);
+    REQUIRE(log.steps.size() == 100);
+    CHECK(largest_loss_difference(log, alone, 1, 100) < 1e-5);
+    CHECK(log.steps.at(100).at("tokens") == alone.steps.at(100).at("tokens"));
+    // Only rank 0 speaks.
+    CHECK(result.err.find("step 100/100") == result.err.rfind("step 100/100"));
+    CHECK(result.err.find(std::to_string(n) + " over Gloo") != std::string::npos);
+  }
+}
+
+TEST_CASE("accumulation on two processes is accumulation on one", "[cli][distributed]") {
+  const Workspace workspace;
+  workspace.require(
+      "train --config tiny.json --set train.steps=20 --set train.batch_size=2 "
+      "--set train.accumulation=8 --run-dir one");
+  workspace.require(launch(2,
+                           "--set train.steps=20 --set train.batch_size=4 "
+                           "--set train.accumulation=4 --run-dir two"));
+  CHECK(largest_loss_difference(
+            read_metrics(workspace / "one"), read_metrics(workspace / "two"), 1, 20) < 1e-5);
+}
+
+TEST_CASE("a shared-out optimizer trains as a copied one", "[cli][distributed]") {
+  const Workspace workspace;
+  for (const std::string name : {"adamw", "muon"}) {
+    const std::string options = "--set train.steps=100 --set optimizer.name=" + name + " ";
+    workspace.require(launch(3, options + "--run-dir copied_" + name));
+    workspace.require(
+        launch(3, options + "--set distributed.shard=optimizer --run-dir shared_" + name));
+    INFO(name);
+    // Muon's iteration in bfloat16 turns a last bit into 0.4 %, and that grows from step to step.
+    CHECK(largest_loss_difference(read_metrics(workspace / ("copied_" + name)),
+                                  read_metrics(workspace / ("shared_" + name)),
+                                  1,
+                                  100) < (name == "muon" ? 2e-2 : 1e-6));
+  }
+  const std::string full =
+      "--set distributed.shard=full --set train.activation_checkpointing=true ";
+  const std::string unclipped = "--set train.steps=20 --set optimizer.grad_clip=0 --run-dir ";
+  workspace.require(launch(2, unclipped + "copied"));
+  workspace.require(launch(2, "--set distributed.shard=optimizer " + unclipped + "shared"));
+  workspace.require(launch(2, full + unclipped + "full"));
+  CHECK(weights_at(workspace / "copied", 20) == weights_at(workspace / "shared", 20));
+  CHECK(weights_at(workspace / "copied", 20) == weights_at(workspace / "full", 20));
+}
+
+TEST_CASE("a run of two processes goes on with one, two, three or four", "[cli][distributed]") {
+  const Workspace workspace;
+  for (const std::string shard : {"none", "optimizer", "full"}) {
+    const std::string options = "--set distributed.shard=" + shard +
+                                " --set train.activation_checkpointing=true "
+                                "--set model.n_blocks=3 --set train.eval_interval=15 "
+                                "--set schedule.name=constant ";
+    workspace.require(launch(2, options + "--set train.steps=40 --run-dir straight_" + shard));
+    const RunLog straight = read_metrics(workspace / ("straight_" + shard));
+    const std::string base = "base_" + shard;
+    workspace.require(launch(2, options + "--set train.steps=20 --run-dir " + base));
+    for (const int n : {1, 2, 3, 4}) {
+      const std::string run = "run_" + shard + std::to_string(n);
+      fs::copy(workspace / base, workspace / run, fs::copy_options::recursive);
+      const std::string resume = options + "--set train.steps=40 --resume --run-dir " + run;
+      workspace.require(n == 1 ? "train --config tiny.json " + resume : launch(n, resume));
+      INFO(shard << ", " << n << " processes");
+      CHECK(largest_loss_difference(read_metrics(workspace / run), straight, 21, 40) < 1e-6);
+      if (n == 2) {
+        CHECK(weights_at(workspace / run, 40) == weights_at(workspace / ("straight_" + shard), 40));
+      }
+    }
+  }
+}
+
+TEST_CASE("a signal to any process stops all at one step with one save", "[cli][distributed]") {
+  const Workspace workspace;
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    const std::string run = "run" + std::to_string(rank);
+    const auto launcher = workspace.start(launch(3, "--set train.steps=1000000 --run-dir " + run));
+    REQUIRE(launcher->wait_for_err(" 10/1000000"));
+    const auto children = children_of(launcher->pid());
+    REQUIRE(children.size() == 3);
+    kill(children[rank], SIGTERM);
+    const auto result = launcher->wait();
+    INFO(result.err);
+    CHECK(result.exit_code == 143);
+    CHECK(result.err.find("stopped by signal 15") != std::string::npos);
+    CHECK(result.err.find("error") == std::string::npos);
+    workspace.require("checkpoint verify " + run);
+    // It goes on where it was.
+    const int64_t step = read_metrics(workspace / run).steps.rbegin()->first;
+    CHECK(fs::exists(checkpoint_folder(workspace / run, step)));
+    workspace.require(
+        launch(2, "--resume --set train.steps=" + std::to_string(step + 3) + " --run-dir " + run));
+  }
+}
+
+TEST_CASE("a signal to the launcher stops all with one save", "[cli][distributed]") {
+  const Workspace workspace;
+  const auto launcher = workspace.start(launch(2, "--set train.steps=1000000 --run-dir run"));
+  REQUIRE(launcher->wait_for_err(" 10/1000000"));
+  launcher->send(SIGINT);
+  const auto result = launcher->wait();
+  INFO(result.err);
+  CHECK(result.exit_code == 130);
+  CHECK(result.err.find("stopped by signal 2") != std::string::npos);
+  workspace.require("checkpoint verify run");
+}
+
+TEST_CASE("when a process dies the others end soon, and the run goes on as if it had not",
+          "[cli][distributed]") {
+  const Workspace workspace;
+  const std::string options = "--set train.steps=300 --set checkpoint.interval=20 --run-dir ";
+  workspace.require(launch(3, options + "straight"));
+  for (const size_t rank : {size_t{0}, size_t{1}}) {
+    const std::string run = "run" + std::to_string(rank);
+    const auto launcher = workspace.start(launch(3, options + run));
+    REQUIRE(launcher->wait_for_err("step  50/300"));
+    const auto children = children_of(launcher->pid());
+    REQUIRE(children.size() == 3);
+    const auto killed_at = std::chrono::steady_clock::now();
+    kill(children[rank], SIGKILL);
+    const auto result = launcher->wait();
+    INFO(result.err);
+    CHECK(result.exit_code == 7);
+    CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - killed_at).count() <
+          kSoon);
+    CHECK(result.err.find("process " + std::to_string(rank)) != std::string::npos);
+    CHECK(result.err.find("ended by signal 9") != std::string::npos);
+    CHECK(result.err.find("bug in tril") == std::string::npos);
+    CHECK(result.err.find("frame #") == std::string::npos);
+    for (const pid_t child : children) CHECK(kill(child, 0) != 0);
+    workspace.require(launch(3, options + run + " --resume=auto"));
+    CHECK(weights_at(workspace / run, 300) == weights_at(workspace / "straight", 300));
+  }
+}
+
+TEST_CASE("what is wrong for all processes is said once", "[cli][distributed]") {
+  const Workspace workspace;
+  const auto said_once = [&](const std::string& line, int exit_code, const std::string& text) {
+    const auto result = workspace.tril(line);
+    INFO(result.err);
+    CHECK(result.exit_code == exit_code);
+    const auto first = result.err.find("error: ");
+    REQUIRE(first != std::string::npos);
+    CHECK(result.err.rfind("error: ") == first);
+    CHECK(result.err.find(text) != std::string::npos);
+    CHECK(result.wall_seconds < kSoon);
+  };
+  said_once(launch(3, "--set train.setps=3 --run-dir run"), 2, "train.steps");
+  said_once(launch(3, "--set data.train=nothing.txt --run-dir run"), 3, "nothing.txt");
+  said_once(launch(5, "--run-dir run"), 2, "train.batch_size is 4");
+  said_once(launch(2, "--set distributed.shard=full --run-dir run"), 2, "activation_checkpointing");
+  workspace.require(launch(2, "--run-dir run"));
+  said_once(launch(2, "--run-dir run"), 2, "already holds a run");
+  said_once("launch --nproc 2 -- generate run", 2, "tril train");
+  said_once(launch(2, "--set optimizer.learning_rate=1e30 --run-dir diverged"), 5, "not finite");
+}
+
+TEST_CASE("a process that is alone gives up when the others do not come", "[cli][distributed]") {
+  const Workspace workspace;
+  ProcessOptions options;
+  options.environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+  CHECK(refused(workspace.tril("train --config tiny.json", {}, options), 2).find("MASTER_ADDR") !=
+        std::string::npos);
+  CHECK(refused(workspace.tril("train --config tiny.json --rank 1"), 2).find("--master") !=
+        std::string::npos);
+}
+
+TEST_CASE("evaluations, samples and dropout work on several processes", "[cli][distributed]") {
+  const Workspace workspace;
+  const std::string options =
+      "--set train.eval_interval=5 --set train.sample_interval=5 --set train.sample_tokens=20 "
+      "--set distributed.check_interval=3 --run-dir ";
+  workspace.require("train --config tiny.json " + options + "one");
+  workspace.require(launch(3, options + "three"));
+  const auto one = read_metrics(workspace / "one").validation_losses;
+  const auto three = read_metrics(workspace / "three").validation_losses;
+  REQUIRE(one.size() == 2);
+  REQUIRE(three.size() == 2);
+  for (const auto& [step, loss] : one) CHECK(std::abs(three.at(step) - loss) < 1e-5);
+  workspace.require(launch(2, "--set model.dropout=0.2 --run-dir dropout"));
+  workspace.require(launch(2, "--set model.dropout=0.2 --run-dir again"));
+  CHECK(weights_at(workspace / "dropout", 10) == weights_at(workspace / "again", 10));
+}
+
+TEST_CASE("gradients in bfloat16 train nearly as well, and go on bit for bit",
+          "[cli][distributed]") {
+  const Workspace workspace;
+  const std::string constant = "--set schedule.name=constant ";
+  const std::string options =
+      constant + "--set distributed.reduce_precision=bf16 --set train.steps=";
+  workspace.require(launch(2, constant + "--set train.steps=20 --run-dir exact"));
+  workspace.require(launch(2, options + "20 --run-dir straight"));
+  workspace.require(launch(2, options + "10 --run-dir run"));
+  workspace.require(launch(2, options + "20 --run-dir run --resume"));
+  const double difference = largest_loss_difference(
+      read_metrics(workspace / "exact"), read_metrics(workspace / "straight"), 1, 20);
+  CHECK(difference > 0);
+  CHECK(difference < 0.01);
+  CHECK(weights_at(workspace / "run", 20) == weights_at(workspace / "straight", 20));
+}
