@@ -138,7 +138,7 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
       throw CheckpointError(fmt::format("{}: {}", (folder / file.name).string(), error.message()));
     }
     if (size != file.bytes) {
-      throw CheckpointError(fmt::format("{}: damaged: {} bytes, the manifest says {} ({})",
+      throw CheckpointError(fmt::format("{}: damaged: {} bytes, manifest.json says {} ({})",
                                         (folder / file.name).string(),
                                         size,
                                         file.bytes,
@@ -160,7 +160,7 @@ fs::path Checkpoint::checked(const std::string& name) const {
   const std::string found = fingerprint_file(path, FileRole::kCheckpoint);
   if (found != find(name)->xxh3) {
     throw CheckpointError(
-        fmt::format("{}: damaged: checksum {} where the manifest says {}. Use another checkpoint "
+        fmt::format("{}: damaged: checksum {} where manifest.json says {}. Use another checkpoint "
                     "(tril checkpoint list RUN)",
                     path.string(),
                     found,

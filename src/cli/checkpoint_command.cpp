@@ -83,7 +83,8 @@ int verify_checkpoints(const RunArgument& argument, bool one) {
     if (folders.empty())
       throw CheckpointError(fmt::format("{}: no complete checkpoint", argument.run));
   }
-  size_t n_faults = 0;
+  size_t n_damaged = 0;
+  std::string first_fault;
   for (const auto& folder : folders) {
     std::vector<std::string> faults;
     try {
@@ -91,11 +92,14 @@ int verify_checkpoints(const RunArgument& argument, bool one) {
     } catch (const Error& error) {
       faults.emplace_back(error.what());
     }
-    n_faults += faults.size();
+    if (!faults.empty() && n_damaged++ == 0) first_fault = faults.front();
     print_out("{}  {}\n", faults.empty() ? "ok     " : "DAMAGED", folder.string());
     for (const auto& fault : faults) print_out("         {}\n", fault);
   }
-  if (n_faults > 0) throw CheckpointError(fmt::format("{} faults found", n_faults));
+  if (n_damaged > 0) {
+    throw CheckpointError(fmt::format(
+        "{} of {} checkpoints damaged; first: {}", n_damaged, folders.size(), first_fault));
+  }
   return 0;
 }
 

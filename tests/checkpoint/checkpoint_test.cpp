@@ -351,7 +351,7 @@ TEST_CASE("a foreign or damaged manifest is refused before any file is read", "[
   CHECK_THAT(message_with([](Json& m) {
                m["files"]["model.safetensors"]["bytes"] = std::numeric_limits<uint64_t>::max();
              }),
-             ContainsSubstring("the manifest says 18446744073709551615"));
+             ContainsSubstring("manifest.json says 18446744073709551615"));
   for (const Json& files : {Json(nullptr), Json(3), Json::array()}) {
     CHECK_THAT(message_with([&](Json& m) { m["files"] = files; }),
                ContainsSubstring("'files' must be an object"));

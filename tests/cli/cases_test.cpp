@@ -461,6 +461,9 @@ TEST_CASE("a damaged checkpoint is refused with the file's name", "[cli][checkpo
   CHECK_THAT(verified.out,
              ContainsSubstring("DAMAGED") && ContainsSubstring("model.safetensors") &&
                  ContainsSubstring("ok "));
+  CHECK_THAT(verified.err,
+             ContainsSubstring("1 of 2 checkpoints") && ContainsSubstring("model.safetensors") &&
+                 ContainsSubstring("manifest.json"));
   refused(workspace.tril("train --run-dir run --resume --set train.steps=12"), 4);
   workspace.require("generate run --checkpoint 5 --max-new-tokens 3");  // the one before is sound
 
