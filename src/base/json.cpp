@@ -88,7 +88,11 @@ std::string plain_reason(std::string what) {
   }
   if (const size_t echo = what.find("; last read: '"); echo != std::string::npos) {
     const size_t echo_end = what.rfind("'; expected ");
-    const bool has_expected = echo_end != std::string::npos && echo_end > echo;
+    // The echo may hold these words itself; what nlohmann expects is plain ASCII.
+    const bool has_expected = echo_end != std::string::npos && echo_end > echo &&
+                              std::all_of(what.begin() + static_cast<std::ptrdiff_t>(echo_end),
+                                          what.end(),
+                                          [](char c) { return c >= ' ' && c <= '~'; });
     what.erase(echo, has_expected ? echo_end + 1 - echo : std::string::npos);
   }
   return what.size() <= kMaxBytes ? what : what.substr(0, kMaxBytes) + "...";
