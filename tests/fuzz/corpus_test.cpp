@@ -81,5 +81,4 @@ TEST_CASE("no bytes of the fuzz corpus, and no simple change of them, break a pa
       run(target, mutated(corpus[static_cast<size_t>(i) % corpus.size()], corpus, random));
     }
   }
-  SUCCEED();
 }
