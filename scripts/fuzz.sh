@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes every parser of untrusted bytes with libFuzzer, under the address and undefined-behaviour sanitizers.
 #
-#   scripts/fuzz.sh                         20 seconds per target (scripts/test.sh: 10)
+#   scripts/fuzz.sh                         20 seconds per target
 #   scripts/fuzz.sh --seconds 600           that long per target
 #   scripts/fuzz.sh --runs 10000000         that many executions per target
 #   scripts/fuzz.sh --target safetensors    one target only (may be repeated)

@@ -2,7 +2,7 @@
 # Sets everything up, builds with warnings as errors, and runs the tests.
 #
 #   scripts/test.sh            all tests of the release build, then the Torch-free ones (without [slow]) under the
-#                              address and undefined-behaviour sanitizers, then 10 s of each fuzz target
+#                              address and undefined-behaviour sanitizers, then 20 s of each fuzz target
 #                              (scripts/fuzz.sh; skipped with a message where there is no clang)
 #   scripts/test.sh --quick    the default tests only (no [slow] ones, no sanitizers)
 #   scripts/test.sh --full     as without, then everything under the sanitizers (the command line and the faults too), the
@@ -10,7 +10,7 @@
 #                              weights (scripts/reproduce.sh), and the golden files made anew where
 #                              scripts/setup.sh --peers has been run
 #
-# TRIL_FUZZ_SECONDS=N  how long each fuzz target runs (default 10)
+# TRIL_FUZZ_SECONDS=N  how long each fuzz target runs (default 20)
 # TRIL_JOBS=N  how many compilers and tests run at once (default: see scripts/jobs.sh)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,7 +67,7 @@ else
   build asan-base
   run_suite 'Torch-free tests under the sanitizers' asan-base -LE slow
   printf '\n== fuzz targets ==\n'
-  scripts/fuzz.sh --seconds "${TRIL_FUZZ_SECONDS:-10}" || suites_failed+=('fuzz targets')
+  scripts/fuzz.sh --seconds "${TRIL_FUZZ_SECONDS:-20}" || suites_failed+=('fuzz targets')
 fi
 if [[ $mode == full ]]; then
   build asan
