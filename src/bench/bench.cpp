@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "peak_memory.h"
+#include "step_timer.h"
 #include "synthetic_data.h"
 #include "trace.h"
 #include "tril/bench/phase_clock.h"
@@ -14,34 +15,10 @@
 namespace tril {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kWarmUpSteps = 3;
 constexpr int64_t kFewestRounds = 3;
 constexpr int64_t kProfiledSteps = 3;
 constexpr int64_t kSamples = 5;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// Runs steps and says what one took.
-class StepTimer {
- public:
-  StepTimer(Trainer& trainer, torch::Device device) : trainer_(trainer), device_(device) {}
-
-  double seconds_per_step(int64_t steps) {
-    wait_for_device(device_);
-    const auto begin = Clock::now();
-    for (int64_t i = 0; i < steps; ++i) trainer_.train_step();
-    wait_for_device(device_);
-    return seconds_since(begin) / static_cast<double>(steps);
-  }
-
- private:
-  Trainer& trainer_;
-  torch::Device device_;
-};
 
 /// What is measured in turns, one value per round.
 struct Rounds {
@@ -70,14 +47,14 @@ std::vector<double> divided_by(double x, std::vector<double> values) {
 Measured measure_generation(GPT& model, int64_t new_tokens, double seconds) {
   const NoTextTokenizer tokenizer(model->config().vocab_size);
   const auto one = [&](int64_t n) {
-    const auto begin = Clock::now();
+    const Stopwatch watch;
     generate(model, tokenizer, {tokenizer.start_token()}, {.max_new_tokens = n});
-    return static_cast<double>(n) / seconds_since(begin);
+    return static_cast<double>(n) / watch.seconds();
   };
   one(std::min<int64_t>(new_tokens, 8));  // warm-up
   std::vector<double> speeds;
-  const auto begin = Clock::now();
-  while (speeds.empty() || (std::ssize(speeds) < kSamples && seconds_since(begin) < seconds)) {
+  const Stopwatch watch;
+  while (speeds.empty() || (std::ssize(speeds) < kSamples && watch.seconds() < seconds)) {
     speeds.push_back(one(new_tokens));
   }
   return measured(std::move(speeds));
@@ -113,10 +90,9 @@ std::optional<BenchResult> run_bench(const RunConfig& config,
   Trainer trainer(config, choices, data, nowhere);
   initialize(trainer.model(), config.seed);
   trainer.model()->train();
-  StepTimer steps(trainer, choices.device);
   double step_seconds = 0;
   for (int64_t i = 0; i < kWarmUpSteps; ++i) {
-    step_seconds = steps.seconds_per_step(1);
+    step_seconds = seconds_per_step(trainer, choices.device, 1);
     if (should_stop()) return std::nullopt;
   }
   result.peak_memory_bytes = peak_memory_bytes(choices.device);
@@ -130,10 +106,10 @@ std::optional<BenchResult> run_bench(const RunConfig& config,
   gemms.emplace("bf16", GemmBench(products, choices.device, torch::kBFloat16));
   Rounds rounds;
   rounds.products.resize(products.size());
-  const auto begin = Clock::now();
-  while (result.rounds < kFewestRounds || seconds_since(begin) < options.seconds) {
+  const Stopwatch watch;
+  while (result.rounds < kFewestRounds || watch.seconds() < options.seconds) {
     const auto n = std::max<int64_t>(1, std::llround(piece_seconds / step_seconds));
-    step_seconds = steps.seconds_per_step(n);
+    step_seconds = seconds_per_step(trainer, choices.device, n);
     rounds.step_seconds.push_back(step_seconds);
     for (auto& [precision, gemm] : gemms) {
       if (should_stop()) return std::nullopt;

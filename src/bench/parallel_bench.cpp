@@ -1,17 +1,14 @@
 #include "tril/bench/parallel_bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "peak_memory.h"
-#include "tril/bench/phase_clock.h"
+#include "step_timer.h"
 #include "tril/model/init.h"
 
 namespace tril {
 namespace {
-
-using ParallelClock = std::chrono::steady_clock;
 
 constexpr int64_t kParallelWarmUpSteps = 3;
 constexpr int64_t kFewestParallelRounds = 5;
@@ -46,32 +43,24 @@ std::optional<ParallelBenchResult> run_parallel_bench(const RunConfig& config,
     initialize(trainer.model(), config.seed);
   }
   trainer.model()->train();
-  const auto seconds_per_step = [&](int64_t steps) {
-    wait_for_device(choices.device);
-    const auto begin = ParallelClock::now();
-    for (int64_t i = 0; i < steps; ++i) trainer.train_step();
-    wait_for_device(choices.device);
-    return std::chrono::duration<double>(ParallelClock::now() - begin).count() /
-           static_cast<double>(steps);
-  };
   double step_seconds = 0;
-  for (int64_t i = 0; i < kParallelWarmUpSteps; ++i) step_seconds = seconds_per_step(1);
+  for (int64_t i = 0; i < kParallelWarmUpSteps; ++i) {
+    step_seconds = seconds_per_step(trainer, choices.device, 1);
+  }
   trainer.take_exposed_seconds();
   trainer.take_peak_weight_bytes();
   group.take_traffic();
 
   std::vector<double> times;
   int64_t n_steps = 0;
-  const auto begin = ParallelClock::now();
+  const Stopwatch watch;
   for (;;) {
-    const bool enough =
-        std::ssize(times) >= kFewestParallelRounds &&
-        std::chrono::duration<double>(ParallelClock::now() - begin).count() >= seconds;
+    const bool enough = std::ssize(times) >= kFewestParallelRounds && watch.seconds() >= seconds;
     const auto wanted = std::max<int64_t>(1, std::llround(kRoundSeconds / step_seconds));
     const int64_t n = agree_on_steps(group, enough ? 0 : wanted, should_stop && should_stop());
     if (n < 0) return std::nullopt;
     if (n == 0) break;
-    step_seconds = seconds_per_step(n);
+    step_seconds = seconds_per_step(trainer, choices.device, n);
     times.push_back(step_seconds);
     n_steps += n;
   }

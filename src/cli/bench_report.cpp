@@ -27,12 +27,23 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.2f} ms", 1e3 * seconds);
 }
 
+void print_model(int64_t parameters, const RunConfig& config) {
+  const ModelConfig& m = config.model;
+  print_out("model            {} parameters: C {}, T {}, B {}, L {}, H {}, V {}\n",
+            format_count(static_cast<double>(parameters)),
+            m.n_embed,
+            m.context_length,
+            config.train.batch_size,
+            m.n_blocks,
+            m.n_head,
+            m.padded_vocab_size());
+}
+
 }  // namespace
 
 void print_parallel_bench(const ParallelBenchResult& r,
                           const RunConfig& config,
                           const ResolvedChoices& choices) {
-  const ModelConfig& m = config.model;
   print_out("processes        {}, each on {} with {} threads, {}, {}, shard {}\n",
             r.processes,
             choices.device.is_cpu() ? "the CPU" : "its own GPU",
@@ -40,14 +51,7 @@ void print_parallel_bench(const ParallelBenchResult& r,
             precision_name(choices.precision),
             enum_name(config.optimizer.name),
             enum_name(config.distributed.shard));
-  print_out("model            {} parameters: C {}, T {}, B {}, L {}, H {}, V {}\n",
-            format_count(static_cast<double>(r.parameters)),
-            m.n_embed,
-            m.context_length,
-            config.train.batch_size,
-            m.n_blocks,
-            m.n_head,
-            m.padded_vocab_size());
+  print_model(r.parameters, config);
   print_out("step             {} ({} to {}), {} tokens in all, {} rounds\n",
             milliseconds(r.step_seconds.median),
             milliseconds(r.step_seconds.low),
@@ -98,21 +102,13 @@ OrderedJson parallel_bench_json(const ParallelBenchResult& r,
 void print_bench_table(const BenchResult& r,
                        const RunConfig& config,
                        const ResolvedChoices& choices) {
-  const ModelConfig& m = config.model;
   const std::string precision = precision_name(choices.precision);
   print_out("device           {}, {} threads, {}, {}\n",
             choices.device.str(),
             choices.threads,
             precision,
             enum_name(config.optimizer.name));
-  print_out("model            {} parameters: C {}, T {}, B {}, L {}, H {}, V {}\n",
-            format_count(static_cast<double>(r.parameters)),
-            m.n_embed,
-            m.context_length,
-            config.train.batch_size,
-            m.n_blocks,
-            m.n_head,
-            m.padded_vocab_size());
+  print_model(r.parameters, config);
   print_out(
       "step             {} tokens, {:.4g} FLOPs per token\n", r.tokens_per_step, r.flops_per_token);
   print_out("measured         {} rounds, taking turns; median (lowest to highest)\n\n", r.rounds);
