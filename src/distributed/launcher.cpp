@@ -1,12 +1,9 @@
 #include "tril/distributed/launcher.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,9 +13,11 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "tril/base/error.h"
+#include "tril/base/loopback_listener.h"
 
 extern char** environ;
 
@@ -27,50 +26,23 @@ namespace {
 
 using LaunchClock = std::chrono::steady_clock;
 
-constexpr int kPeerExit = 7;
 constexpr int kSignalExit = 128;
 constexpr auto kPollPause = std::chrono::milliseconds(20);
-
-/// A socket that listens on a free port of this machine. Rank 0 inherits it, so no other program
-/// can take the port between the choice and its use, and early connections wait for rank 0.
-class Listener {
- public:
-  Listener() {
-    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (fd_ < 0 || ::bind(fd_, generic, size) != 0 || ::listen(fd_, SOMAXCONN) != 0 ||
-        ::getsockname(fd_, generic, &size) != 0) {
-      const std::string reason = std::strerror(errno);
-      close_now();
-      throw ResourceError(fmt::format("cannot listen on a port of this machine: {}", reason));
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~Listener() { close_now(); }
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-
-  int fd() const { return fd_; }
-  uint16_t port() const { return port_; }
-  void close_now() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_ = -1;
-  uint16_t port_ = 0;
-};
 
 struct Child {
   pid_t pid = -1;
   std::optional<int> exit_code;  ///< 128 + signal when a signal ended it
   bool killed = false;
 };
+
+/// Rank 0 inherits the socket, so no other program can take the port between the choice and its
+/// use, and early connections wait for rank 0.
+LoopbackListener listen_for_rank_0() try {
+  return LoopbackListener(/*port=*/0);
+} catch (const std::system_error& error) {
+  throw ResourceError(
+      fmt::format("cannot listen on a port of this machine: {}", error.code().message()));
+}
 
 bool is_launch_variable(const std::string& entry) {
   for (const char* name : {"RANK=",
@@ -86,7 +58,9 @@ bool is_launch_variable(const std::string& entry) {
   return false;
 }
 
-std::vector<std::string> environment_of(int64_t rank, int64_t size, const Listener& listener) {
+std::vector<std::string> environment_of(int64_t rank,
+                                        int64_t size,
+                                        const LoopbackListener& listener) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!is_launch_variable(*entry)) result.emplace_back(*entry);
@@ -108,7 +82,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return result;
 }
 
-pid_t start_process(const LaunchOptions& options, int64_t rank, const Listener& listener) {
+pid_t start_process(const LaunchOptions& options, int64_t rank, const LoopbackListener& listener) {
   std::vector<std::string> command = options.arguments;
   command.insert(command.begin(), options.program);
   auto environment = environment_of(rank, options.n_processes, listener);
@@ -124,7 +98,7 @@ pid_t start_process(const LaunchOptions& options, int64_t rank, const Listener& 
   // passes it on once; twice would end a process without a save.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(kPeerExit);
+  if (::getppid() != parent) ::_exit(PeerError::kExitCode);
   if (rank == 0) ::fcntl(listener.fd(), F_SETFD, 0);
   ::execve(options.program.c_str(), arguments.data(), variables.data());
   ::_exit(127);
@@ -157,7 +131,7 @@ int exit_code_of(const std::vector<Child>& children) {
   for (const Child& child : children) {
     const int code = *child.exit_code;
     if (code == 0) continue;
-    if (child.killed || code == kPeerExit) {
+    if (child.killed || code == PeerError::kExitCode) {
       lost_peer = true;
     } else if (code >= kSignalExit) {
       stopped = code;
@@ -165,7 +139,7 @@ int exit_code_of(const std::vector<Child>& children) {
       return code;
     }
   }
-  return lost_peer ? kPeerExit : stopped;
+  return lost_peer ? PeerError::kExitCode : stopped;
 }
 
 }  // namespace
@@ -173,7 +147,7 @@ int exit_code_of(const std::vector<Child>& children) {
 int launch(const LaunchOptions& options) {
   std::vector<Child> children(static_cast<size_t>(options.n_processes));
   {
-    const Listener listener;
+    const LoopbackListener listener = listen_for_rank_0();
     for (size_t rank = 0; rank < children.size(); ++rank) {
       try {
         children[rank].pid = start_process(options, static_cast<int64_t>(rank), listener);

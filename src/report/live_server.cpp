@@ -1,8 +1,7 @@
 #include "tril/report/live_server.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <system_error>
 #include <vector>
 
 #include "tril/base/error.h"
@@ -96,33 +95,12 @@ std::string http_response(const std::string& request,
   }
 }
 
-LiveServer::LiveServer(uint16_t port) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener_ < 0) {
-    throw ResourceError(fmt::format("no socket can be made: {}", std::strerror(errno)));
-  }
-  const int yes = 1;
-  setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener_, generic, size) != 0 || listen(listener_, 16) != 0 ||
-      getsockname(listener_, generic, &size) != 0) {
-    const std::string reason = std::strerror(errno);
-    close(listener_);
-    throw ConfigError(fmt::format(
-        "port {} of 127.0.0.1 cannot be used: {}. Try another --port, or 0 for a free one",
-        port,
-        reason));
-  }
-  port_ = ntohs(address.sin_port);
-}
-
-LiveServer::~LiveServer() {
-  close(listener_);
+LiveServer::LiveServer(uint16_t port) try : listener_(port) {
+} catch (const std::system_error& error) {
+  throw ConfigError(fmt::format(
+      "port {} of 127.0.0.1 cannot be used: {}. Try another --port, or 0 for a free one",
+      port,
+      error.code().message()));
 }
 
 void LiveServer::run(const std::function<HttpAnswer(const std::string& path)>& answer,
@@ -130,7 +108,7 @@ void LiveServer::run(const std::function<HttpAnswer(const std::string& path)>& a
   std::vector<Connection> connections;
   while (!should_stop()) {
     std::vector<pollfd> waits;
-    waits.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
+    waits.push_back({.fd = listener_.fd(), .events = POLLIN, .revents = 0});
     for (const auto& c : connections) {
       const bool answers = !c.response.empty();
       waits.push_back(
@@ -149,7 +127,7 @@ void LiveServer::run(const std::function<HttpAnswer(const std::string& path)>& a
         done = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
                c.request.size() > kMostRequestBytes;
         if (!done && c.request.find("\r\n\r\n") != std::string::npos) {
-          c.response = http_response(c.request, port_, answer);
+          c.response = http_response(c.request, port(), answer);
         }
       }
       if (!done && !c.response.empty()) {
@@ -165,7 +143,7 @@ void LiveServer::run(const std::function<HttpAnswer(const std::string& path)>& a
     std::erase_if(connections, [](const Connection& c) { return c.fd < 0; });
 
     if ((waits[0].revents & POLLIN) == 0 || connections.size() >= kMostConnections) continue;
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) connections.push_back({.fd = fd});
   }
   for (const auto& c : connections) close(c.fd);

@@ -16,7 +16,7 @@
 namespace tril {
 namespace {
 
-constexpr size_t kMostPoints = 2000;  ///< of the chart; then every second one is dropped
+constexpr size_t kMostChartPoints = 2000;  ///< of the chart; then every second one is dropped
 constexpr int kChartRows = 8;
 constexpr size_t kChartColumns = 100;                        ///< at most
 constexpr auto kLeastPause = std::chrono::milliseconds(50);  ///< between two live lines
@@ -100,7 +100,7 @@ void Progress::step(const StepMetrics& m) {
   last_ = m;
   steps_.push_back(static_cast<double>(m.step));
   smoothed_.push_back(smoothed_loss_);
-  if (steps_.size() > kMostPoints) {
+  if (steps_.size() > kMostChartPoints) {
     thin(steps_);
     thin(smoothed_);
   }
@@ -151,7 +151,7 @@ void Progress::evaluation(const EvalMetrics& m, double floor, bool is_best) {
       is_best ? "  best so far" : "");
   eval_steps_.push_back(static_cast<double>(m.step));
   eval_losses_.push_back(m.validation_loss);
-  if (eval_steps_.size() > kMostPoints) {
+  if (eval_steps_.size() > kMostChartPoints) {
     thin(eval_steps_);
     thin(eval_losses_);
   }

@@ -52,7 +52,8 @@ class ResourceError : public Error {
 /// A peer process failed or timed out.
 class PeerError : public Error {
  public:
-  explicit PeerError(const std::string& message) : Error(7, message) {}
+  static constexpr int kExitCode = 7;
+  explicit PeerError(const std::string& message) : Error(kExitCode, message) {}
 };
 
 }  // namespace tril

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "tril/base/loopback_listener.h"
+
 namespace tril {
 
 struct HttpAnswer {
@@ -17,11 +19,8 @@ class LiveServer {
  public:
   /// Listens on 127.0.0.1; port 0 takes a free one. ConfigError when the port is taken.
   explicit LiveServer(uint16_t port);
-  ~LiveServer();
-  LiveServer(const LiveServer&) = delete;
-  LiveServer& operator=(const LiveServer&) = delete;
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return listener_.port(); }
 
   /// Answers GET and HEAD requests by their path until `should_stop` says so (asked five times a
   /// second). A request under another name than 127.0.0.1 or localhost is refused, so that no page
@@ -30,8 +29,7 @@ class LiveServer {
            const std::function<bool()>& should_stop);
 
  private:
-  int listener_ = -1;
-  uint16_t port_ = 0;
+  LoopbackListener listener_;
 };
 
 /// The whole answer to one request's head, as bytes. `port`: the server's own.
