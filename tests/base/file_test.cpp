@@ -16,20 +16,17 @@
 
 #include "support/catch.h"
 #include "support/temp_dir.h"
+#include "support/text_files.h"
 #include "tril/base/error.h"
 #include "tril/base/fingerprint.h"
 #include "tril/base/log.h"
 
 using namespace tril;
 using tril::testing::TempDir;
+using tril::testing::write_text;
 namespace fs = std::filesystem;
 
 namespace {
-
-void write_bytes(const fs::path& path, std::string_view bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out << bytes;
-}
 
 size_t entries_in(const fs::path& folder) {
   return static_cast<size_t>(
@@ -98,9 +95,9 @@ std::string capture_stderr(const fs::path& scratch, const std::function<void()>&
 TEST_CASE("a file is read whole, byte for byte", "[base]") {
   const TempDir dir;
   const std::string bytes("a\0\r\n\xff", 5);
-  write_bytes(dir / "f", bytes);
+  write_text(dir / "f", bytes);
   CHECK(read_file(dir / "f", FileRole::kData) == bytes);
-  write_bytes(dir / "empty", "");
+  write_text(dir / "empty", "");
   CHECK(read_file(dir / "empty", FileRole::kData).empty());
   // Says size 0 although it has content.
   CHECK(read_file("/proc/self/status", FileRole::kData).starts_with("Name:"));
@@ -108,7 +105,7 @@ TEST_CASE("a file is read whole, byte for byte", "[base]") {
 
 TEST_CASE("a file over the limit is refused, one of exactly the limit is not", "[base]") {
   const TempDir dir;
-  write_bytes(dir / "f", "12345");
+  write_text(dir / "f", "12345");
   CHECK(read_file(dir / "f", FileRole::kConfig, 5) == "12345");
   CHECK_THROWS_WITH(read_file(dir / "f", FileRole::kConfig, 4),
                     ContainsSubstring("too large: 5 bytes, expected at most 4"));
@@ -136,7 +133,7 @@ TEST_CASE("what is no regular file is refused by kind, and never waited for", "[
   CHECK_THAT(message(dir.path()), ContainsSubstring("it is a folder, expected a regular file"));
   CHECK_THAT(message(dir / "fifo"), ContainsSubstring("it is a pipe"));
   CHECK_THAT(message("/dev/zero"), ContainsSubstring("it is a character device"));
-  write_bytes(dir / "line\nbreak.d", "");
+  write_text(dir / "line\nbreak.d", "");
   CHECK_THAT(message(dir / "line\nbreak.d" / "x"),
              ContainsSubstring("line\\nbreak.d/x: Not a dir"));
 }
@@ -144,7 +141,7 @@ TEST_CASE("what is no regular file is refused by kind, and never waited for", "[
 TEST_CASE("an unreadable file says that permission is denied", "[base]") {
   if (::geteuid() == 0) TRIL_SKIP("root may read everything");
   const TempDir dir;
-  write_bytes(dir / "f", "x");
+  write_text(dir / "f", "x");
   fs::permissions(dir / "f", fs::perms::none);
   CHECK_THROWS_WITH(read_file(dir / "f", FileRole::kData), ContainsSubstring("permission denied"));
 }
@@ -157,8 +154,8 @@ TEST_CASE("the role of a file decides the error", "[base]") {
 
 TEST_CASE("a map shows the bytes, moves, and takes an empty file", "[base]") {
   const TempDir dir;
-  write_bytes(dir / "f", "abc");
-  write_bytes(dir / "empty", "");
+  write_text(dir / "f", "abc");
+  write_text(dir / "empty", "");
   MappedFile first(dir / "f", FileRole::kData);
   MappedFile second(std::move(first));
   REQUIRE(second.bytes().size() == 3);
@@ -196,7 +193,7 @@ TEST_CASE("a writer that is not finished leaves nothing behind", "[base]") {
 
 TEST_CASE("a full disk is a ResourceError that names the file and keeps the old one", "[base]") {
   const TempDir dir;
-  write_bytes(dir / "f", "old");
+  write_text(dir / "f", "old");
   const std::string large(3'000'000, 'L');
   {
     const FileSizeLimit limit(1'500'000);
@@ -296,7 +293,7 @@ TEST_CASE("a lock is waited for until another process ends", "[base]") {
     ::usleep(20'000);  // most likely the other process blocks by now
     // What the waiter has open is then no longer the named file.
     fs::remove(dir / "lock");
-    write_bytes(dir / "lock", "");
+    write_text(dir / "lock", "");
     ::_exit(lock && told ? 0 : 1);  // the lock ends with the process, not by the destructor
   }
   char byte = 0;
@@ -328,7 +325,7 @@ TEST_CASE("the cache folder follows TRIL_CACHE, XDG_CACHE_HOME, HOME, in this or
   const Environment no_home("HOME", nullptr);
   const Environment temporary("TMPDIR", dir.path().c_str());
   CHECK(cache_folder().parent_path() == dir.path());
-  write_bytes(dir / "file", "");
+  write_text(dir / "file", "");
   const Environment bad_choice("TRIL_CACHE", (dir / "file").c_str());
   CHECK_THROWS_WITH(cache_folder(), ContainsSubstring("TRIL_CACHE="));
 }
@@ -347,7 +344,7 @@ TEST_CASE("fingerprints are XXH3-128 in canonical form, also in pieces", "[base]
   }
   CHECK(stream.hex() == fingerprint(bytes));
   const TempDir dir;
-  write_bytes(dir / "f", bytes);
+  write_text(dir / "f", bytes);
   CHECK(fingerprint_file(dir / "f", FileRole::kData) == fingerprint(bytes));
   bytes[4'000] = static_cast<char>(bytes[4'000] ^ 1);
   CHECK(fingerprint(bytes) != stream.hex());

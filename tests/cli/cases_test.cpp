@@ -15,8 +15,6 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-constexpr const char* kTrain = "train --config tiny.json --run-dir run ";
-
 /// The text that a token file stands for, through `tril tokenizer decode`.
 std::string decoded(const Workspace& workspace,
                     const std::string& folder,

@@ -13,8 +13,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kProject = TRIL_SOURCE_DIR;
-
 /// The names below "Subcommands:" of a help text.
 std::vector<std::string> subcommands(const std::string& help) {
   std::vector<std::string> names;

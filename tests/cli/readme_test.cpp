@@ -7,8 +7,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kReadmeFolder = TRIL_SOURCE_DIR;
-
 bool is_command(const std::string& line) {
   return line.starts_with("tril ") || line.starts_with("build/release/tril ") ||
          line.starts_with("scripts/");
@@ -49,10 +47,10 @@ void write_short_tril(const fs::path& path) {
 /// scripts/quickstart.sh ends.
 void run_commands_of(const std::string& page) {
   const Workspace workspace;
-  const auto commands = commands_of(read_text(kReadmeFolder / page));
+  const auto commands = commands_of(read_text(kProject / page));
   REQUIRE(commands.size() >= 3);
   for (const char* folder : {"configs", "scripts", "data"}) {
-    fs::copy(kReadmeFolder / folder, workspace / folder, fs::copy_options::recursive);
+    fs::copy(kProject / folder, workspace / folder, fs::copy_options::recursive);
   }
   fs::create_directory(workspace / "runs");
   write_short_tril(workspace / "build/release/tril");
@@ -108,7 +106,7 @@ TEST_CASE("every command of the pages on metrics and attention works", "[cli][re
 
 TEST_CASE("every script is sound shell", "[cli][readme]") {
   int n_scripts = 0;
-  for (const auto& entry : fs::directory_iterator(kReadmeFolder / "scripts")) {
+  for (const auto& entry : fs::directory_iterator(kProject / "scripts")) {
     if (entry.path().extension() != ".sh") continue;
     ++n_scripts;
     const auto result = run_process({"bash", "-n", entry.path().string()});
@@ -116,7 +114,7 @@ TEST_CASE("every script is sound shell", "[cli][readme]") {
     CHECK(result.exit_code == 0);
   }
   for (const char* name : {"quickstart.sh", "test.sh", "setup.sh"}) {
-    CHECK(fs::exists(kReadmeFolder / "scripts" / name));
+    CHECK(fs::exists(kProject / "scripts" / name));
   }
   CHECK(n_scripts >= 3);
 }

@@ -19,8 +19,6 @@ using tril::Json;
 
 namespace {
 
-constexpr const char* kWatchedTraining = "train --config tiny.json --run-dir run ";
-
 /// What a server on this machine answers.
 std::string http_get(int port, const std::string& path, const std::string& host) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -78,7 +76,7 @@ bool has_line(const std::vector<std::string>& screen, const std::string& part) {
 
 TEST_CASE("inspect attention shows every head, in all its forms", "[cli][inspect]") {
   const Workspace workspace;
-  workspace.require(kWatchedTraining);
+  workspace.require(kTrain);
   const Json json = workspace.json("inspect attention run --json --prompt", {"the cat the"});
   CHECK(json.at("heads").size() == 2);
   CHECK(json.at("tokens").size() == 11);
@@ -108,7 +106,7 @@ TEST_CASE("inspect attention shows every head, in all its forms", "[cli][inspect
 TEST_CASE("inspect attention crops long texts and refuses heads that are not there",
           "[cli][inspect]") {
   const Workspace workspace;
-  workspace.require(kWatchedTraining);
+  workspace.require(kTrain);
   const auto longer =
       workspace.tril("inspect attention run --json --prompt", {"the cat sat on the mat the dog"});
   REQUIRE(longer.exit_code == 0);
@@ -140,7 +138,7 @@ TEST_CASE("inspect attention crops long texts and refuses heads that are not the
 
 TEST_CASE("inspect tokens adds up to what evaluate says", "[cli][inspect]") {
   const Workspace workspace;
-  workspace.require(kWatchedTraining);
+  workspace.require(kTrain);
   write_text(workspace / "other.txt", "the dog sat on a mat on the cat on the dog");
   const Json tokens = workspace.json("inspect tokens run --json --prompt-file other.txt");
   const Json evaluated = workspace.json("evaluate run --json --data other.txt");
@@ -159,7 +157,7 @@ TEST_CASE("inspect tokens adds up to what evaluate says", "[cli][inspect]") {
 TEST_CASE("inspect weights lists every tensor and the neighbours in the embedding",
           "[cli][inspect]") {
   const Workspace workspace;
-  workspace.require(kWatchedTraining);
+  workspace.require(kTrain);
   const Json json = workspace.json("inspect weights run --json --token at");
   std::set<std::string> names;
   for (const auto& w : json.at("weights")) names.insert(w.at("name").get<std::string>());
@@ -172,7 +170,7 @@ TEST_CASE("inspect weights lists every tensor and the neighbours in the embeddin
 
 TEST_CASE("TensorBoard, CSV and metrics.jsonl hold the same numbers", "[cli][report]") {
   const Workspace workspace;
-  workspace.require(std::string(kWatchedTraining) +
+  workspace.require(std::string(kTrain) +
                     "--set logging.tensorboard=true --set train.eval_interval=5");
   workspace.require("report run --csv m.csv");
   const RunLog log = read_metrics(workspace / "run");
@@ -212,7 +210,7 @@ TEST_CASE("TensorBoard's own package reads the event file", "[cli][report][slow]
     TRIL_SKIP("no Python with the package tensorboard (set TRIL_PYTHON to one)");
   }
   const Workspace workspace;
-  workspace.require(std::string(kWatchedTraining) +
+  workspace.require(std::string(kTrain) +
                     "--set logging.tensorboard=true --set train.eval_interval=5");
   const RunLog log = read_metrics(workspace / "run");
   const fs::path script = fs::path(TRIL_SOURCE_DIR) / "scripts/make_tensorboard_golden.py";
@@ -244,7 +242,7 @@ TEST_CASE("TensorBoard's own package reads the event file", "[cli][report][slow]
 
 TEST_CASE("after kill -9 and resume no step is missing or there twice", "[cli][report]") {
   const Workspace workspace;
-  auto running = workspace.start(std::string(kWatchedTraining) +
+  auto running = workspace.start(std::string(kTrain) +
                                  "--set logging.tensorboard=true --set train.steps=90000");
   REQUIRE(running->wait_for_err("step    57/90000"));
   running->send(SIGKILL);
@@ -259,7 +257,7 @@ TEST_CASE("after kill -9 and resume no step is missing or there twice", "[cli][r
 
 TEST_CASE("a report is one page; figures and several runs too", "[cli][report]") {
   const Workspace workspace;
-  workspace.require(std::string(kWatchedTraining) +
+  workspace.require(std::string(kTrain) +
                     "--set train.eval_interval=5 --set train.sample_interval=5 "
                     "--set train.sample_tokens=10");
   workspace.require("train --config tiny.json --run-dir other --set model.n_embed=8");
@@ -283,7 +281,7 @@ TEST_CASE("a report is one page; figures and several runs too", "[cli][report]")
 
 TEST_CASE("a live report answers while a run trains, and ends on Ctrl-C", "[cli][report]") {
   const Workspace workspace;
-  auto training = workspace.start(std::string(kWatchedTraining) + "--set train.steps=100000");
+  auto training = workspace.start(std::string(kTrain) + "--set train.steps=100000");
   REQUIRE(training->wait_for_err("step      5/100000"));
   auto server = workspace.start("report run --live");
   REQUIRE(server->wait_for_err("http://127.0.0.1:"));
@@ -368,8 +366,7 @@ TEST_CASE("a reader that goes away is no error", "[cli]") {
 
 TEST_CASE("the start of a run answers what users ask, and its end what came out", "[cli]") {
   const Workspace workspace;
-  const auto result =
-      workspace.require(std::string(kWatchedTraining) + "--set train.eval_interval=5");
+  const auto result = workspace.require(std::string(kTrain) + "--set train.eval_interval=5");
   for (const char* part : {"cpu, 1 threads, fp32",
                            "parameters",
                            "64 tokens each",

@@ -22,6 +22,12 @@
 
 namespace tril::testing {
 
+/// The project's folder.
+inline const std::filesystem::path kProject = TRIL_SOURCE_DIR;
+
+/// Trains the workspace's model; options may follow.
+inline constexpr const char* kTrain = "train --config tiny.json --run-dir run ";
+
 /// The cache folder of every program that this test process starts: not the user's.
 inline const std::filesystem::path& test_cache() {
   static const TempDir folder;

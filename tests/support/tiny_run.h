@@ -20,6 +20,9 @@
 
 namespace tril::testing {
 
+/// train.max_minutes or checkpoint.interval_minutes that is over after every step.
+inline constexpr double kNoTime = 1e-12;
+
 inline const char* const kTinyText = "the cat sat on the mat and the dog sat on the log. ";
 
 /// Token files of two texts with one character vocabulary; no validation for an empty text.

@@ -13,9 +13,8 @@ namespace fs = std::filesystem;
 namespace {
 
 using Steps = std::vector<int64_t>;
-constexpr int64_t kHalf = 7;            // N
-constexpr double kOneStepOnly = 1e-12;  // train.max_minutes: stops after every step
-constexpr int64_t kWindows = 24;        // of an epoch: floor((203 - 8) / 8)
+constexpr int64_t kHalf = 7;      // N
+constexpr int64_t kWindows = 24;  // of an epoch: floor((203 - 8) / 8)
 
 /// Four texts' worth of tokens, less one: 203.
 std::string train_text() {
@@ -115,7 +114,7 @@ TEST_CASE("a run stopped and resumed after every step ends as the straight one",
   TinyRun straight(config, data, dir / "straight");
   straight.start_and_run();
 
-  config.train.max_minutes = kOneStepOnly;
+  config.train.max_minutes = kNoTime;
   config.checkpoint.keep_last = 2;
   {
     TinyRun first(config, data, dir / "stopped");

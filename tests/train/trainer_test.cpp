@@ -19,9 +19,6 @@ namespace {
 
 using Steps = std::vector<int64_t>;
 
-/// Stops after every step.
-constexpr double kNoTime = 1e-12;
-
 /// A tiny text and a config for it, to be changed; runs go into `dir`.
 struct TrainTest {
   explicit TrainTest(const std::string& validation = "")
