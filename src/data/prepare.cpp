@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cache_entry.h"
 #include "tokenize_documents.h"
 #include "tril/base/file.h"
 #include "tril/base/utf8.h"
@@ -17,11 +18,9 @@ namespace tril {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kVocabularyFile = "tokenizer.json";
-
 /// A file that prepare writes: tokenizer.json, train.tokens, validation_00012.tokens, ...
 bool is_ours(const std::string& name) {
-  if (name == kVocabularyFile) return true;
+  if (name == kTokenizerFile) return true;
   if (!name.ends_with(".tokens")) return false;
   std::string stem = name.substr(0, name.size() - std::string(".tokens").size());
   if (const size_t number = stem.rfind('_'); number != std::string::npos) {
@@ -77,15 +76,15 @@ class OutputFolder {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
       if (is_ours(entry.path().filename().string())) old.push_back(entry.path());
     }
-    fs::remove(folder_ / kVocabularyFile);  // first
+    fs::remove(folder_ / kTokenizerFile);  // first
     for (const fs::path& path : old) fs::remove(path);
     fsync_folder(folder_);
     std::vector<fs::path> made;
     for (const fs::directory_entry& entry : fs::directory_iterator(staging_)) {
       const std::string name = entry.path().filename().string();
-      if (is_ours(name) && name != kVocabularyFile) made.push_back(entry.path());
+      if (is_ours(name) && name != kTokenizerFile) made.push_back(entry.path());
     }
-    made.push_back(staging_ / kVocabularyFile);  // last
+    made.push_back(staging_ / kTokenizerFile);  // last
     for (const fs::path& path : made) fs::rename(path, folder_ / path.filename());
     fsync_folder(folder_);
     made_folders_.clear();  // they are the user's now
@@ -276,7 +275,7 @@ PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try
   result.validation = parts.validation;
   result.carriage_returns = parts.carriage_returns;
   require_text(parts, options, job.split);
-  write_file_atomically(folder.staging() / kVocabularyFile, dump_json(result.tokenizer->to_json()));
+  write_file_atomically(folder.staging() / kTokenizerFile, dump_json(result.tokenizer->to_json()));
   progress.poll();
   folder.publish();
 

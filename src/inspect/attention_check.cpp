@@ -17,10 +17,6 @@ constexpr double kScaleLimit = 1e-2;       // relative
 constexpr double kFreshLossLimit = 0.05;   // relative
 constexpr double kFloorNats = 20;
 
-double max_abs(const torch::Tensor& x) {
-  return x.numel() == 0 ? 0.0 : x.abs().max().item<double>();
-}
-
 /// The largest |a - b| over the largest |b|; infinite when anything is not finite or the shapes
 /// differ.
 double relative_difference(const torch::Tensor& a, const torch::Tensor& b) {

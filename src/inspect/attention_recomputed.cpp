@@ -64,11 +64,11 @@ std::optional<double> fit(const torch::Tensor& scores, const torch::Tensor& weig
   return (ds * dw).sum().item<double>() / sum_ss;
 }
 
-double largest(const torch::Tensor& x) {
-  return x.abs().max().item<double>();
-}
-
 }  // namespace
+
+double max_abs(const torch::Tensor& x) {
+  return x.numel() == 0 ? 0.0 : x.abs().max().item<double>();
+}
 
 std::optional<double> fitted_scale(const ModelConfig& config,
                                    const HeadProjections& projections,
@@ -87,12 +87,12 @@ double recomputed_difference(const ModelConfig& config,
   const torch::Tensor weights = masked_softmax(scores * scale);
   const torch::Tensor even = masked_softmax(torch::zeros_like(scores));
   // A fresh head is nearly even: 1e-5 is what fp32 leaves of that.
-  const double weights_off = largest(found.weights.to(torch::kFloat64) - weights) /
-                             std::max(largest(weights - even), 1e-5);
+  const double weights_off = max_abs(found.weights.to(torch::kFloat64) - weights) /
+                             std::max(max_abs(weights - even), 1e-5);
   const torch::Tensor value = project(read.value, projections.value, projections.value_bias);
   const torch::Tensor output = found.weights.to(torch::kFloat64).matmul(value);
   const double output_off =
-      largest(found.output.to(torch::kFloat64) - output) / std::max(largest(output), 1e-12);
+      max_abs(found.output.to(torch::kFloat64) - output) / std::max(max_abs(output), 1e-12);
   const double worst = std::max(weights_off, output_off);
   return std::isfinite(weights_off) && std::isfinite(output_off)
              ? worst

@@ -16,6 +16,9 @@ struct ReadBy {
   torch::Tensor query, key, value;
 };
 
+/// The largest absolute number; 0 of none.
+double max_abs(const torch::Tensor& x);
+
 /// How far a head's weights and output are from softmax(s q k^T, masked) v, with the scale s fitted
 /// to the weights (the scale has a check of its own). Weights: relative to how far they are from
 /// even; output: relative to its largest number.

@@ -25,7 +25,7 @@ constexpr std::string_view kWeightScript =
 #include "weight_page.js"
     ;
 
-std::string shape_of_text(const std::vector<int64_t>& shape) {
+std::string sizes_text(const std::vector<int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
 }
 
@@ -75,7 +75,7 @@ OrderedJson weight_json(const WeightReport& report) {
 std::string weight_csv(const WeightReport& report) {
   std::string out = "name,shape,rms,largest,spectral_norm,stable_rank\n";
   for (const auto& w : report.weights) {
-    out += fmt::format("{},{},{},{},", w.name, shape_of_text(w.shape), w.rms, w.largest);
+    out += fmt::format("{},{},{},{},", w.name, sizes_text(w.shape), w.rms, w.largest);
     out += w.spectrum.empty() ? ",\n" : fmt::format("{},{}\n", w.spectral_norm, w.stable_rank);
   }
   return out;
@@ -93,12 +93,8 @@ std::string weight_text(const WeightReport& report) {
                                 "spectral",
                                 "stable rank");
   for (const auto& w : report.weights) {
-    out += fmt::format("{:<{}}  {:>12}  {:>8.4f}  {:>8.3f}",
-                       w.name,
-                       width,
-                       shape_of_text(w.shape),
-                       w.rms,
-                       w.largest);
+    out += fmt::format(
+        "{:<{}}  {:>12}  {:>8.4f}  {:>8.3f}", w.name, width, sizes_text(w.shape), w.rms, w.largest);
     if (!w.spectrum.empty())
       out += fmt::format("  {:>8.3f}  {:>11.1f}", w.spectral_norm, w.stable_rank);
     out += '\n';

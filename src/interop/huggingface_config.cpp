@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "foreign_limits.h"
 #include "tril/base/error.h"
 #include "tril/base/utf8.h"
 
@@ -15,7 +16,6 @@ namespace {
 /// The longest context taken over for rotary positions, which have no weights: the causal mask and
 /// the cache grow with it.
 constexpr int64_t kMaxRotaryContext = 4096;
-constexpr int64_t kMaxHeadsInAll = 1 << 18;
 
 /// Typed access to a foreign config. A missing key and null are the same: the default.
 class Reader {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "foreign_limits.h"
 #include "tril/base/error.h"
 
 namespace tril {
@@ -14,7 +15,6 @@ constexpr int32_t kMagic = 20240326;
 constexpr int32_t kVersionFp32 = 3;
 constexpr int32_t kVersionBf16 = 5;
 constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
-constexpr int64_t kMaxLlmcHeads = 1 << 18;
 
 int32_t integer_at(std::span<const std::byte> bytes, size_t index) {
   std::array<uint8_t, 4> b{};
@@ -98,7 +98,7 @@ LlmcModel read_llmc_model(std::span<const std::byte> bytes, const std::string& o
   const auto [t, v, n_blocks, n_head, c, padded_v] = sizes;
   if (padded_v < v) refuse(fmt::format("padded_vocab_size {} is below vocab_size {}", padded_v, v));
   if (c % n_head != 0) refuse(fmt::format("channels {} is no multiple of num_heads {}", c, n_head));
-  if (n_blocks * n_head > kMaxLlmcHeads) refuse("it has more heads than tril reads");
+  if (n_blocks * n_head > kMaxHeadsInAll) refuse("it has more heads than tril reads");
 
   LlmcModel model;
   model.dtype = version == kVersionFp32 ? "F32" : "BF16";

@@ -22,4 +22,10 @@ std::vector<NamedTensor> unique_parameters(const torch::nn::Module& module) {
   return result;
 }
 
+std::vector<torch::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+  std::vector<torch::Tensor> result;
+  for (const NamedTensor& tensor : named) result.push_back(tensor.tensor);
+  return result;
+}
+
 }  // namespace tril

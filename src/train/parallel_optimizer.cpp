@@ -75,12 +75,6 @@ class ReplicatedOptimizer : public ParallelOptimizer {
 
 }  // namespace
 
-std::vector<torch::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<torch::Tensor> result;
-  for (const NamedTensor& tensor : named) result.push_back(tensor.tensor);
-  return result;
-}
-
 int64_t bucket_numbers(const DistributedConfig& config) {
   return std::max<int64_t>(1, static_cast<int64_t>(config.bucket_megabytes * 1e6 / 4));
 }

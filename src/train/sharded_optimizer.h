@@ -10,7 +10,6 @@
 
 namespace tril {
 
-std::vector<torch::Tensor> tensors_of(const std::vector<NamedTensor>& named);
 /// distributed.bucket_megabytes, in fp32 numbers.
 int64_t bucket_numbers(const DistributedConfig& config);
 torch::ScalarType wire_type(const DistributedConfig& config);

@@ -145,8 +145,7 @@ void Trainer::share_weights() {
 
 void Trainer::check_weights() {
   const auto held = optimizer_->hold_weights();
-  std::vector<torch::Tensor> weights;
-  for (const auto& [name, tensor] : unique_parameters(*model_)) weights.push_back(tensor);
+  const auto weights = tensors_of(unique_parameters(*model_));
   require_equal_everywhere(*group_, weights, fmt::format("the weights after step {}", state_.step));
 }
 
@@ -478,8 +477,7 @@ void Trainer::rewind() {
 /// A last update can ruin the weights although its gradient was finite (a huge learning rate): such
 /// weights never become a checkpoint.
 void Trainer::require_finite_weights() {
-  std::vector<torch::Tensor> weights;
-  for (const auto& [name, tensor] : unique_parameters(*model_)) weights.push_back(tensor);
+  const auto weights = tensors_of(unique_parameters(*model_));
   if (gradient_norm(weights, /*max_norm=*/0).found_inf.item<double>() == 0) return;
   progress_.clear();
   throw DivergedError(

@@ -22,4 +22,7 @@ std::string shape_text(at::IntArrayRef shape);
 /// twice).
 std::vector<NamedTensor> unique_parameters(const torch::nn::Module& module);
 
+/// The tensors without their names.
+std::vector<torch::Tensor> tensors_of(const std::vector<NamedTensor>& named);
+
 }  // namespace tril
