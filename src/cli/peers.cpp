@@ -45,6 +45,16 @@ void require_same_as_first(const World& world,
       first.empty() ? "none" : first));
 }
 
+/// Of all parameters: a block, and the larger one of the next block and the embeddings (or head).
+double share_of_two_units(const ModelConfig& model) {
+  ModelConfig empty = model;
+  empty.n_blocks = 0;
+  const auto all = static_cast<double>(parameter_count(model));
+  const auto outside = static_cast<double>(parameter_count(empty));
+  const double block = (all - outside) / static_cast<double>(model.n_blocks);
+  return (block + std::max(block, model.tie_embeddings ? outside : outside / 2)) / all;
+}
+
 /// What another process has said before it failed; waits a moment for it.
 std::optional<std::string> last_words(Rendezvous& rendezvous) {
   const auto end = std::chrono::steady_clock::now() +
@@ -74,11 +84,13 @@ int play(const Part& part, Rendezvous& rendezvous) {
     if (!leads) return error.exit_code();  // it, or rank 0, has said it
     throw PeerError(*words);
   } catch (const Error& error) {
-    tell_others(rendezvous, error.what());
     // These happen to all processes at once; rank 0 says them.
     const bool all_alike = dynamic_cast<const DivergedError*>(&error) != nullptr ||
                            dynamic_cast<const ConfigError*>(&error) != nullptr;
-    if (!leads && all_alike) return error.exit_code();
+    // Others may, such as a file that is nowhere.
+    const bool said = !leads && !all_alike && last_words(rendezvous);
+    if (!said) tell_others(rendezvous, error.what());
+    if (!leads && (all_alike || said)) return error.exit_code();
     throw;
   } catch (const std::exception& error) {
     tell_others(rendezvous, error.what());
@@ -165,10 +177,10 @@ MemoryEstimate estimate_memory_of_one(const RunConfig& config, bool bf16, const 
   MemoryEstimate estimate = estimate_memory(own, bf16);
   const auto n = static_cast<double>(world.size);
   if (config.distributed.shard != Shard::kNone) estimate.moments /= n;
-  if (config.distributed.shard == Shard::kFull) {  // its share, and two blocks
-    const double blocks = 2.0 / static_cast<double>(config.model.n_blocks);
-    estimate.weights *= std::min(1.0, 1.0 / n + blocks);
-    estimate.gradients *= std::min(1.0, 1.0 / n + blocks);
+  if (config.distributed.shard == Shard::kFull) {  // its share, and two units
+    const double share = std::min(1.0, 1.0 / n + share_of_two_units(config.model));
+    estimate.weights *= share;
+    estimate.gradients *= share;
   }
   return estimate;
 }

@@ -12,12 +12,13 @@ int64_t aligned(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// Members in a row; slots are cut wherever they fall.
+/// Members in a row; slots are cut wherever they fall. Each begins at an aligned place: matrix
+/// products round otherwise elsewhere.
 void lay_out_in_a_row(Bucket& bucket, int64_t n_processes) {
   int64_t offset = 0;
   for (BucketMember& member : bucket.members) {
-    member.offset = offset;
-    offset += member.count;
+    member.offset = aligned(offset, kSlotAlignment);
+    offset = member.offset + member.count;
   }
   bucket.slot = aligned((offset + n_processes - 1) / n_processes, kSlotAlignment);
 }

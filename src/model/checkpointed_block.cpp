@@ -25,10 +25,10 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
 
 /// What the second computation needs besides the tensors.
 struct Replay : torch::CustomClassHolder {
-  Replay(Block b, BlockWeights* l, size_t i, torch::ScalarType p, torch::Tensor r)
+  Replay(Block b, WeightLender* l, size_t i, torch::ScalarType p, torch::Tensor r)
       : block(std::move(b)), lender(l), index(i), precision(p), random(std::move(r)) {}
   Block block;
-  BlockWeights* lender;
+  WeightLender* lender;
   size_t index;
   torch::ScalarType precision;  ///< of autocast; kFloat32: off
   torch::Tensor random;         ///< undefined: the block draws no random numbers
@@ -52,7 +52,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
                                const torch::Tensor& x,
                                at::TensorList parameters,
                                Block block,
-                               BlockWeights* lender,
+                               WeightLender* lender,
                                size_t index,
                                bool draws_random_numbers) {
     const auto device = x.device();
@@ -83,7 +83,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
     }
     // Until the gradients are there. The parameters among the saved variables are the very ones
     // that the lender fills.
-    const BorrowedBlock borrowed(replay->lender, replay->index);
+    const BorrowedWeights borrowed(replay->lender, replay->index);
     Computed again;
     {
       const AutocastGuard autocast(device.type(), replay->precision);
@@ -104,7 +104,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
 
 torch::Tensor checkpointed_forward(Block block,
                                    const torch::Tensor& x,
-                                   BlockWeights* lender,
+                                   WeightLender* lender,
                                    size_t index) {
   const std::vector<torch::Tensor> parameters = block->parameters();
   return CheckpointedBlock::apply(

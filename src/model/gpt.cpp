@@ -57,16 +57,21 @@ torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
 }
 
 torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
-  torch::Tensor x = embed(ids, /*first_position=*/0);
+  torch::Tensor x;
+  {
+    const BorrowedWeights borrowed(weight_lender_, kEmbeddingUnit);
+    x = embed(ids, /*first_position=*/0);
+  }
   if (config_.dropout > 0.0) x = torch::dropout(x, config_.dropout, is_training());
   const bool keep_inputs_only =
       checkpoint_activations_ && is_training() && torch::GradMode::is_enabled();
-  TORCH_CHECK(block_weights_ == nullptr || keep_inputs_only || !torch::GradMode::is_enabled(),
-              "GPT: weights that are lent block by block need activation checkpointing");
+  TORCH_CHECK(weight_lender_ == nullptr || keep_inputs_only || !torch::GradMode::is_enabled(),
+              "GPT: lent weights need activation checkpointing");
   for (size_t i = 0; i < blocks->size(); ++i) {
     Block block(blocks->ptr<BlockImpl>(i));
-    const BorrowedBlock borrowed(block_weights_, i);
-    x = keep_inputs_only ? checkpointed_forward(block, x, block_weights_, i) : block->forward(x);
+    const BorrowedWeights borrowed(weight_lender_, block_unit(i));
+    x = keep_inputs_only ? checkpointed_forward(block, x, weight_lender_, block_unit(i))
+                         : block->forward(x);
   }
   return final_norm(x);
 }
@@ -76,8 +81,15 @@ torch::Tensor GPTImpl::forward(const torch::Tensor& ids) {
 }
 
 torch::Tensor GPTImpl::logits(const torch::Tensor& hidden) const {
+  TORCH_CHECK(weight_lender_ == nullptr || !torch::GradMode::is_enabled(),
+              "GPT: the gradient of logits needs weights that are always there");
+  const BorrowedWeights borrowed = borrow_head();
   return torch::linear(hidden, head_weight(), head_bias())  // (..., C) -> (..., padded V)
       .narrow(-1, 0, config_.vocab_size);                   // -> (..., V)
+}
+
+BorrowedWeights GPTImpl::borrow_head() const {
+  return {weight_lender_, head_unit(blocks->size())};
 }
 
 torch::Tensor GPTImpl::head_weight() const {

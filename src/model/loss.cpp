@@ -168,6 +168,7 @@ torch::Tensor token_losses(GPT& model, const torch::Tensor& ids, const torch::Te
   const torch::NoGradGuard no_grad;
   const torch::Tensor hidden = model->forward_hidden(ids).flatten(0, 1);  // (B*T, C)
   const torch::Tensor target = targets.flatten();                         // (B*T)
+  const BorrowedWeights borrowed = model->borrow_head();
   const torch::Tensor weight = model->head_weight();
   const int64_t chunk_rows = loss_chunk_rows(weight.size(0));
   std::vector<torch::Tensor> losses;
@@ -191,6 +192,7 @@ torch::Tensor training_loss(GPT& model,
     hidden = model->forward_hidden(ids);
   }
   const StepPhase phase(kPhaseLoss);
+  const BorrowedWeights borrowed = model->borrow_head();  // its gradient is made at once
   return linear_cross_entropy(
       hidden, model->head_weight(), model->head_bias(), targets, model->config().vocab_size, scale);
 }

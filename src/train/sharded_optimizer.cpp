@@ -6,6 +6,28 @@
 #include "tril/optim/parameter_rules.h"
 
 namespace tril {
+namespace {
+
+size_t count_blocks(const std::vector<NamedTensor>& parameters) {
+  int64_t n = 0;
+  for (const NamedTensor& parameter : parameters) {
+    n = std::max(n, block_of(parameter.name).value_or(-1) + 1);
+  }
+  return static_cast<size_t>(n);
+}
+
+}  // namespace
+
+/// The unit with which a parameter is lent; -1: it is always there. (The backward pass reads the
+/// final norm's weights, which are few.)
+int64_t ShardedOptimizer::unit_of(const std::string& parameter) const {
+  if (const auto block = block_of(parameter)) {
+    return static_cast<int64_t>(block_unit(static_cast<size_t>(*block)));
+  }
+  if (parameter.starts_with("final_norm.")) return -1;
+  return static_cast<int64_t>(parameter.starts_with("lm_head.") ? head_unit(n_blocks_)
+                                                                : kEmbeddingUnit);
+}
 
 ShardedOptimizer::ShardedOptimizer(const std::vector<NamedTensor>& parameters,
                                    const OptimizerConfig& config,
@@ -14,17 +36,18 @@ ShardedOptimizer::ShardedOptimizer(const std::vector<NamedTensor>& parameters,
     : parameters_(parameters),
       trained_(without_frozen(parameters, config.frozen)),
       group_(group),
+      n_blocks_(count_blocks(parameters)),
       options_(trained_[0].tensor.options().requires_grad(false)) {
   std::vector<int64_t> sizes, units;
   for (const NamedTensor& parameter : trained_) {
     sizes.push_back(parameter.tensor.numel());
     takes_muon_.push_back(config.name == OptimizerName::kMuon && is_muon_matrix(parameter));
-    const bool lent = distributed.shard == Shard::kFull;
-    units.push_back(lent ? block_of(parameter.name).value_or(-1) : -1);
+    units.push_back(distributed.shard == Shard::kFull ? unit_of(parameter.name) : -1);
   }
   std::vector<int64_t> unit_of_bucket;
   buckets_ = plan_buckets_by_unit(
       sizes, takes_muon_, units, group.size(), bucket_numbers(distributed), unit_of_bucket);
+  if (distributed.shard == Shard::kFull) buckets_of_unit_.resize(head_unit(n_blocks_) + 1);
   move_parameters(unit_of_bucket);
   find_pieces();
   std::vector<NamedTensor> pieces;
@@ -42,6 +65,9 @@ torch::Tensor ShardedOptimizer::empty_flat(size_t bucket) const {
 /// The same values in flat memory, so that one operation hands out a whole bucket.
 void ShardedOptimizer::move_parameters(const std::vector<int64_t>& unit_of_bucket) {
   const torch::NoGradGuard no_grad;
+  const bool head_is_tied = std::none_of(parameters_.begin(), parameters_.end(), [](const auto& p) {
+    return p.name == "lm_head.weight";
+  });
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     Weights weights;
@@ -56,9 +82,9 @@ void ShardedOptimizer::move_parameters(const std::vector<int64_t>& unit_of_bucke
       show(b);
       continue;
     }
-    const auto block = static_cast<size_t>(unit_of_bucket[b]);
-    buckets_of_block_[block].push_back(b);
-    n_blocks_ = std::max(n_blocks_, block + 1);
+    const auto unit = static_cast<size_t>(unit_of_bucket[b]);
+    buckets_of_unit_[unit].push_back(b);
+    if (unit == kEmbeddingUnit && head_is_tied) buckets_of_unit_[head_unit(n_blocks_)].push_back(b);
     weights_[b].is_lent = true;
     weights_[b].slot = weights.slot.clone();
     hide(b);
@@ -92,20 +118,20 @@ void ShardedOptimizer::start_gathering(size_t bucket) {
   weights.pending = group_.start_all_gather(weights.flat);
 }
 
-void ShardedOptimizer::acquire(size_t block) {
+void ShardedOptimizer::acquire(size_t unit) {
   const auto begin = std::chrono::steady_clock::now();
-  for (const size_t b : buckets_of_block_[block]) {
+  for (const size_t b : buckets_of_unit_[unit]) {
     if (weights_[b].holders++ == 0) start_gathering(b);
   }
   // Meanwhile the next one: on the way back through the blocks the one before. Nothing is gathered
   // beyond the ends, where an update may come first.
-  const bool forward = block > last_acquired_ || (block == 0 && last_acquired_ == 0);
-  const bool has_next = forward ? block + 1 < n_blocks_ : block > 0;
-  last_acquired_ = block;
+  const bool forward = unit == kEmbeddingUnit || unit > last_acquired_;
+  const bool has_next = forward ? unit + 1 < buckets_of_unit_.size() : unit > block_unit(0);
+  last_acquired_ = unit;
   if (has_next) {
-    for (const size_t b : buckets_of_block_[forward ? block + 1 : block - 1]) start_gathering(b);
+    for (const size_t b : buckets_of_unit_[forward ? unit + 1 : unit - 1]) start_gathering(b);
   }
-  for (const size_t b : buckets_of_block_[block]) {
+  for (const size_t b : buckets_of_unit_[unit]) {
     if (!weights_[b].pending) continue;  // it was there
     weights_[b].pending.wait();
     show(b);
@@ -115,26 +141,35 @@ void ShardedOptimizer::acquire(size_t block) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void ShardedOptimizer::release(size_t block) {
-  for (const size_t b : buckets_of_block_[block]) {
+void ShardedOptimizer::release(size_t unit) {
+  for (const size_t b : buckets_of_unit_[unit]) {
     if (--weights_[b].holders == 0) hide(b);
   }
 }
 
 std::shared_ptr<void> ShardedOptimizer::hold_weights() {
-  if (n_blocks_ == 0) return nullptr;
-  for (size_t block = 0; block < n_blocks_; ++block) acquire(block);
+  if (buckets_of_unit_.empty()) return nullptr;
+  for (size_t unit = 0; unit < buckets_of_unit_.size(); ++unit) acquire(unit);
   return {this, [this](void*) {
             const torch::NoGradGuard no_grad;
-            for (size_t block = 0; block < n_blocks_; ++block) {
-              for (const size_t b : buckets_of_block_[block]) {
+            for (size_t unit = 0; unit < buckets_of_unit_.size(); ++unit) {
+              for (const size_t b : buckets_of_unit_[unit]) {
                 const int64_t slot = buckets_[b].slot;
                 weights_[b].slot.copy_(weights_[b].flat.narrow(0, group_.rank() * slot, slot));
               }
-              release(block);
+              release(unit);
             }
             peak_weight_bytes_ = 0;  // the peak of training is what matters
           }};
+}
+
+/// What was gathered ahead and not asked for is old after the update.
+void ShardedOptimizer::drop_unused() {
+  for (Weights& weights : weights_) {
+    if (!weights.is_lent || weights.holders > 0 || !weights.flat.defined()) continue;
+    weights.pending.wait();
+    weights.flat.reset();
+  }
 }
 
 void ShardedOptimizer::count_weights() {
@@ -198,6 +233,7 @@ GradientNorm ShardedOptimizer::reduce_gradients(double max_norm) {
 }
 
 void ShardedOptimizer::step(double factor, const GradientNorm& gradient) {
+  drop_unused();
   optimizer_->step(factor, gradient);
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Pending> pending;

@@ -19,10 +19,10 @@ int64_t bytes_of_moments(const Optimizer& optimizer);
 /// slot's owner, which has the slot's moments and updates it. AdamW works number by number, so a
 /// slot may end anywhere; a matrix of Muon is one process's, whole.
 ///   optimizer  every process has all weights, and receives all slots after the update
-///   full       of the blocks' weights every process keeps its slots; a block's are gathered when
-///              it computes, forward and backward, the next block's meanwhile
+///   full       of the weights every process keeps its slots; a unit's (embeddings, block, head)
+///              are gathered when it computes, forward and backward, the next unit's meanwhile
 /// Source: Rajbhandari et al. 2020 ("ZeRO"), stages 2 and 3.
-class ShardedOptimizer : public ParallelOptimizer, public BlockWeights {
+class ShardedOptimizer : public ParallelOptimizer, public WeightLender {
  public:
   ShardedOptimizer(const std::vector<NamedTensor>& parameters,
                    const OptimizerConfig& config,
@@ -37,13 +37,13 @@ class ShardedOptimizer : public ParallelOptimizer, public BlockWeights {
   void load(const Checkpoint* checkpoint) override;
   std::vector<torch::Tensor> gradient_squares() override;
   std::shared_ptr<void> hold_weights() override;
-  BlockWeights* block_weights() override { return n_blocks_ > 0 ? this : nullptr; }
+  WeightLender* weight_lender() override { return buckets_of_unit_.empty() ? nullptr : this; }
   int64_t take_peak_weight_bytes() override;
   int64_t moment_bytes() const override { return bytes_of_moments(*optimizer_); }
   double take_exposed_seconds() override;
 
-  void acquire(size_t block) override;
-  void release(size_t block) override;
+  void acquire(size_t unit) override;
+  void release(size_t unit) override;
 
  private:
   /// The part of a parameter that lies in this process's slot.
@@ -56,8 +56,8 @@ class ShardedOptimizer : public ParallelOptimizer, public BlockWeights {
   };
   /// The weights of one bucket.
   struct Weights {
-    torch::Tensor slot;  ///< this process's, always there; without a lent block a view of `flat`
-    torch::Tensor flat;  ///< all; of a lent block only while it is held
+    torch::Tensor slot;  ///< this process's, always there; a view of `flat` unless lent
+    torch::Tensor flat;  ///< all; of a lent unit only while it is held
     bool is_lent = false;
     int holders = 0;
     Pending pending;  ///< gathers `flat`
@@ -68,12 +68,14 @@ class ShardedOptimizer : public ParallelOptimizer, public BlockWeights {
     std::string kind;  ///< "exp_avg."
   };
 
+  int64_t unit_of(const std::string& parameter) const;
   void move_parameters(const std::vector<int64_t>& unit_of_bucket);
   void find_pieces();
   /// The parameters of a bucket become views of its flat weights, or hold nothing.
   void show(size_t bucket);
   void hide(size_t bucket);
   void start_gathering(size_t bucket);
+  void drop_unused();
   void count_weights();
   torch::Tensor empty_flat(size_t bucket) const;
   std::vector<FlatMoment> flat_moments() const;
@@ -86,12 +88,13 @@ class ShardedOptimizer : public ParallelOptimizer, public BlockWeights {
   std::vector<NamedTensor> parameters_;  ///< all
   std::vector<NamedTensor> trained_;     ///< without the frozen ones
   ProcessGroup& group_;
+  size_t n_blocks_;
   std::vector<bool> takes_muon_;  ///< of each trained one
   std::vector<Bucket> buckets_;
   torch::TensorOptions options_;  ///< of weights
   std::vector<Weights> weights_;  ///< of each bucket
-  size_t n_blocks_ = 0;           ///< that are lent; 0: all weights are always there
-  std::map<size_t, std::vector<size_t>> buckets_of_block_;
+  /// Of each unit that is lent; empty: all weights are always there.
+  std::vector<std::vector<size_t>> buckets_of_unit_;
   size_t last_acquired_ = 0;
   int64_t peak_weight_bytes_ = 0;
   std::vector<Piece> pieces_;

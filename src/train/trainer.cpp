@@ -80,7 +80,7 @@ Trainer::Trainer(const RunConfig& config,
                  .flops_per_token = flops_per_token(config.model),
                  .peak_flops = choices.peak_flops}) {
   model_->set_activation_checkpointing(config.train.activation_checkpointing);
-  model_->set_block_weights(optimizer_->block_weights());
+  model_->set_weight_lender(optimizer_->weight_lender());
   state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
   state_.attention = enum_name(config.model.attention);
   state_.threads = choices.threads;

@@ -45,8 +45,9 @@ Outcome train(ProcessGroup* group,
               const OptimizerConfig& config,
               Shard shard,
               int steps,
-              const std::function<void(ParallelOptimizer&, GPT&, int step)>& after = {}) {
-  GPT model = tiny_model(model_config());
+              const std::function<void(ParallelOptimizer&, GPT&, int step)>& after = {},
+              const ModelConfig& model_config = ::model_config()) {
+  GPT model = tiny_model(model_config);
   DistributedConfig distributed;
   distributed.shard = shard;
   distributed.bucket_megabytes = 0.01;
@@ -56,7 +57,7 @@ Outcome train(ProcessGroup* group,
       group == nullptr ? RowShare{0, kRows} : share_of_rows(kRows, group->rank(), group->size());
   model->train();
   model->set_activation_checkpointing(shard == Shard::kFull);
-  model->set_block_weights(optimizer->block_weights());
+  model->set_weight_lender(optimizer->weight_lender());
   optimizer->take_peak_weight_bytes();
   Outcome outcome;
   for (int step = 0; step < steps; ++step) {
@@ -135,29 +136,39 @@ TEST_CASE("a shared-out optimizer updates bit for bit as a copied one, without c
   }
 }
 
-TEST_CASE("shared-out weights are gathered block by block and train the same, bit for bit",
+TEST_CASE("shared-out weights are gathered unit by unit and train the same, bit for bit",
           "[distributed][train]") {
-  GPT model = tiny_model(model_config());
-  int64_t all = 0, block = 0;
-  for (const auto& [name, tensor] : unique_parameters(*model)) {
-    all += static_cast<int64_t>(tensor.nbytes());
-    if (block_of(name) == 0) block += static_cast<int64_t>(tensor.nbytes());
-  }
-  const int64_t n_blocks = model_config().n_blocks;
-  const int64_t outside = all - n_blocks * block;
-  for (const auto name : {OptimizerName::kAdamW, OptimizerName::kMuon}) {
-    const auto config = optimizer_config(name, /*grad_clip=*/0);
-    for (const int64_t n : {2, 3}) {
-      for_each_rank(n, [&](ProcessGroup& group) {
-        const Outcome whole = train(&group, config, Shard::kOptimizer, 6);
-        const Outcome shared = train(&group, config, Shard::kFull, 6);
-        if (name == OptimizerName::kAdamW) TRIL_MUST(equal(shared, whole));
-        TRIL_MUST(largest_difference(shared, whole) < 1e-3);
-        TRIL_MUST(whole.weight_bytes >= all);
-        // Embedding, norm and head; its slots of the blocks; two blocks; padding.
-        const int64_t limit = outside + n_blocks * block / n + 2 * block + 4096;
-        TRIL_MUST(shared.weight_bytes <= limit);
-      });
+  for (const bool tied : {false, true}) {
+    ModelConfig model = model_config();
+    model.vocab_size = 700;  // the embeddings are more than a block
+    model.head_bias = true;
+    model.tie_embeddings = tied;
+    int64_t all = 0, block = 0, embeddings = 0, head = 0, norm = 0;
+    for (const auto& [name, tensor] : unique_parameters(*tiny_model(model))) {
+      const auto bytes = static_cast<int64_t>(tensor.nbytes());
+      all += bytes;
+      if (block_of(name) == 0) block += bytes;
+      if (name.find("embedding") != std::string::npos) embeddings += bytes;
+      if (name.starts_with("lm_head.")) head += bytes;
+      if (name.starts_with("final_norm.")) norm += bytes;
+    }
+    REQUIRE(all == embeddings + model.n_blocks * block + norm + head);
+    for (const auto name : {OptimizerName::kAdamW, OptimizerName::kMuon}) {
+      const auto config = optimizer_config(name, /*grad_clip=*/0);
+      for (const int64_t n : {2, 3}) {
+        for_each_rank(n, [&](ProcessGroup& group) {
+          const Outcome whole = train(&group, config, Shard::kOptimizer, 6, {}, model);
+          const Outcome shared = train(&group, config, Shard::kFull, 6, {}, model);
+          if (name == OptimizerName::kAdamW) TRIL_MUST(equal(shared, whole));
+          TRIL_MUST(largest_difference(shared, whole) < 1e-3);
+          TRIL_MUST(whole.weight_bytes >= all);
+          // Its slots; two units that follow each other (a tied head: with its bias); the final
+          // norm; padding.
+          const int64_t unit = std::max(embeddings + (tied ? head : 0), head);
+          const int64_t limit = all / n + block + std::max(block, unit) + norm + 4096;
+          TRIL_MUST(shared.weight_bytes <= limit);
+        });
+      }
     }
   }
 }

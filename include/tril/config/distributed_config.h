@@ -44,7 +44,7 @@ struct DistributedConfig {
     v.field("shard",
             self.shard,
             {.meaning = "`optimizer`: each process keeps its share of the moments and updates its "
-                        "share of the weights; `full`: the blocks' weights and gradients too are "
+                        "share of the weights; `full`: weights and gradients too are "
                         "shared out, and gathered block by block (with "
                         "`train.activation_checkpointing`). The result is the same",
              .on_resume = OnResume::kMayChange});

@@ -21,7 +21,8 @@ struct Bucket {
   bool whole_members = false;         ///< no member crosses the border of two slots
 };
 
-/// Slots begin at multiples of so many numbers (64 bytes).
+/// Slots, and members that do not have one to themselves, begin at multiples of so many numbers (64
+/// bytes).
 inline constexpr int64_t kSlotAlignment = 16;
 
 /// Buckets of at least `bucket_numbers` numbers (the last ones may have fewer), from the last

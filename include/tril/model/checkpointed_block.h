@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "tril/model/block.h"
-#include "tril/model/block_weights.h"
+#include "tril/model/weight_lender.h"
 
 namespace tril {
 
@@ -16,7 +16,7 @@ namespace tril {
 ///   lender   lends the weights of block number `index` to the backward pass; none: they are there
 torch::Tensor checkpointed_forward(Block block,
                                    const torch::Tensor& x,
-                                   BlockWeights* lender = nullptr,
+                                   WeightLender* lender = nullptr,
                                    size_t index = 0);
 
 }  // namespace tril

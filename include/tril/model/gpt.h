@@ -5,9 +5,9 @@
 
 #include "tril/config/model_config.h"
 #include "tril/model/block.h"
-#include "tril/model/block_weights.h"
 #include "tril/model/kv_cache.h"
 #include "tril/model/norm.h"
+#include "tril/model/weight_lender.h"
 
 namespace tril {
 
@@ -41,6 +41,8 @@ class GPTImpl : public torch::nn::Module {
   /// The matrix and the bias (or undefined) of the head: (padded V, C), (padded V).
   torch::Tensor head_weight() const;
   torch::Tensor head_bias() const { return lm_head->bias; }
+  /// They hold values at least as long as the result lives.
+  BorrowedWeights borrow_head() const;
 
   /// A cache for `batch` sequences of up to `capacity` positions, with the weights packed.
   KvCache make_cache(int64_t batch, int64_t capacity) const;
@@ -54,9 +56,10 @@ class GPTImpl : public torch::nn::Module {
   /// In training each block keeps its input only and is computed again in the backward pass.
   void set_activation_checkpointing(bool on) { checkpoint_activations_ = on; }
 
-  /// From now on each block borrows its weights while it computes; training then needs activation
-  /// checkpointing. The lender must outlive the model's use. None: the weights are always there.
-  void set_block_weights(BlockWeights* lender) { block_weights_ = lender; }
+  /// From now on each unit borrows its weights while it computes; training then needs activation
+  /// checkpointing, and training_loss() for the head. The lender must outlive the model's use.
+  /// None: the weights are always there.
+  void set_weight_lender(WeightLender* lender) { weight_lender_ = lender; }
 
   torch::nn::Embedding token_embedding{nullptr};     ///< (padded V, C)
   torch::nn::Embedding position_embedding{nullptr};  ///< (context_length, C); empty with rope
@@ -68,7 +71,7 @@ class GPTImpl : public torch::nn::Module {
   torch::Tensor embed(const torch::Tensor& ids, int64_t first_position);
   ModelConfig config_;
   bool checkpoint_activations_ = false;
-  BlockWeights* block_weights_ = nullptr;
+  WeightLender* weight_lender_ = nullptr;
 };
 TORCH_MODULE(GPT);
 

@@ -12,7 +12,7 @@
 #include "tril/config/optimizer_config.h"
 #include "tril/distributed/gradient_reducer.h"
 #include "tril/distributed/process_group.h"
-#include "tril/model/block_weights.h"
+#include "tril/model/weight_lender.h"
 #include "tril/optim/gradient_norm.h"
 #include "tril/optim/optimizer.h"
 
@@ -47,7 +47,7 @@ class ParallelOptimizer {
   /// Shard::kFull only; elsewhere it does nothing.
   virtual std::shared_ptr<void> hold_weights() { return nullptr; }
   /// Who lends the blocks their weights; none: they are always there.
-  virtual BlockWeights* block_weights() { return nullptr; }
+  virtual WeightLender* weight_lender() { return nullptr; }
   /// The most bytes of weights that were in this process at once since the last call.
   virtual int64_t take_peak_weight_bytes() = 0;
 
