@@ -1,4 +1,4 @@
-// tril launch: several processes that train one model, on this machine.
+// tril launch: several processes that do one job, on this machine.
 
 #include <fmt/format.h>
 
@@ -22,11 +22,11 @@ struct LaunchArguments {
 
 int launch_processes(const LaunchArguments& args) {
   const std::string first = args.command.empty() ? "" : args.command.front();
-  if (first != "train" && first != "bench") {
+  if (first != "train" && first != "bench" && first != "prepare") {
     throw ConfigError(fmt::format(
-        "tril launch starts processes of `tril train` or `tril bench`; found {}. For example: tril "
-        "launch --nproc "
-        "2 -- train --config configs/quickstart.json",
+        "tril launch starts processes of `tril train`, `tril prepare` or `tril bench`; found {}. "
+        "For "
+        "example: tril launch --nproc 2 -- train --config configs/quickstart.json",
         args.command.empty() ? "no command" : fmt::format("'{}'", args.command.front())));
   }
   return launch({.program = std::filesystem::read_symlink("/proc/self/exe").string(),
@@ -45,7 +45,8 @@ CommandEntry add_launch_command(CLI::App& app, CommonOptions&) {
       ->required()
       ->check(CLI::Range(int64_t{1}, int64_t{1024}));
   // What follows -- is the processes' own; required, or CLI11 would give it to the parent.
-  command->add_option("command", args->command, "train or bench with its options, after --")
+  command
+      ->add_option("command", args->command, "train, prepare or bench with its options, after --")
       ->required();
   command->footer(
       R"(The processes share the windows of each batch (train.batch_size), so the result is that of

@@ -1,5 +1,5 @@
 #pragma once
-// `tril train` as one of several processes: rank 0 leads, the others follow it.
+// A command as one of several processes: rank 0 leads, the others follow it.
 
 #include <functional>
 #include <optional>

@@ -7,9 +7,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "commands.h"
 #include "output.h"
+#include "prepare_peers.h"
 #include "tril/base/error.h"
 #include "tril/base/json.h"
 #include "tril/data/prepare.h"
@@ -112,7 +114,8 @@ std::string describe_part(const char* name, const PreparedSplit& part, bool runn
   return text;
 }
 
-int prepare_files(PrepareArguments args, const CommonOptions& common) {
+/// Of one process; with `exchange` of one of several, of which the first speaks.
+int prepare_files(PrepareArguments args, BlockExchange* exchange) {
   if (args.inputs.empty() || args.out.empty()) {
     throw ConfigError("tril prepare needs INPUT files and --out DIR (or --describe FILE)");
   }
@@ -120,7 +123,6 @@ int prepare_files(PrepareArguments args, const CommonOptions& common) {
   args.options.out = args.out;
   args.options.vocab = args.vocab;
   if (args.allow_special) args.options.special = SpecialText::kBecomesId;
-  args.options.threads = common.threads.value_or(0);
   if (args.normalize_newlines) args.options.newlines = Newlines::kNormalize;
   Progress progress;
   PrepareMeter meter(progress);
@@ -132,8 +134,10 @@ int prepare_files(PrepareArguments args, const CommonOptions& common) {
                    [&](const std::string& message) {
                      progress.clear();
                      spdlog::info("{}", message);
-                   }});
+                   }},
+              exchange);
   progress.clear();
+  if (exchange != nullptr && !exchange->is_first()) return 0;
   spdlog::info("{}: {}, {}, vocabulary {}; {} file{}, {:.1f} MB in {:.1f} s ({:.1f} MB/s)",
                args.out,
                describe_part("training", result.train, result.running_text),
@@ -147,6 +151,18 @@ int prepare_files(PrepareArguments args, const CommonOptions& common) {
                meter.seconds(),
                static_cast<double>(result.input_bytes) / 1e6 / std::max(meter.seconds(), 1e-3));
   return 0;
+}
+
+int prepare_alone_or_with_peers(PrepareArguments args, const CommonOptions& common) {
+  const World world = find_world({});
+  args.options.threads = common.threads.value_or(0);
+  if (world.size == 1) return prepare_files(std::move(args), nullptr);
+  if (args.options.threads == 0) {  // this process's share of the machine
+    const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+    args.options.threads = std::max<int64_t>(1, cores / world.local_size);
+  }
+  return prepare_with_peers(
+      world, common, [&](BlockExchange& exchange) { return prepare_files(args, &exchange); });
 }
 
 }  // namespace
@@ -216,9 +232,11 @@ Examples:
   tril prepare book.txt --tokenizer char --out data/book
   tril prepare texts/ more/*.jsonl.zst --tokenizer gpt2 --shard-tokens 100000000 --out data/all
   tril train --config configs/quickstart.json --set data.train=data/all
+  tril launch --nproc 4 -- prepare texts/ --tokenizer gpt2 --out data/all   (or torchrun, srun, mpirun)
   tril prepare --describe data/book/train.tokens)");
   return {command, [args, &common] {
-            return args->describe.empty() ? prepare_files(*args, common) : describe(*args);
+            return args->describe.empty() ? prepare_alone_or_with_peers(*args, common)
+                                          : describe(*args);
           }};
 }
 

@@ -222,7 +222,9 @@ void require_text(const TokenizedParts& parts,
 
 }  // namespace
 
-PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try {
+PrepareResult prepare(const PrepareOptions& options,
+                      const TextHooks& hooks,
+                      BlockExchange* exchange) try {
   check_options(options);
   const bool want_vocabulary = options.tokenizer == "char";
   PrepareResult result;
@@ -236,7 +238,8 @@ PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try
                   .rules = rules_of(options, files, has_end_of_text),
                   .special = options.special,
                   .shard_tokens = options.shard_tokens,
-                  .threads = options.threads};
+                  .threads = options.threads,
+                  .exchange = exchange};
   result.running_text = job.rules.running_text;
   job.split.fraction = options.validation_fraction;
   if (options.validation_fraction > 0) {
@@ -245,7 +248,9 @@ PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try
     job.split.kind = by_share ? SplitRule::Kind::kShare : SplitRule::Kind::kDocument;
   }
 
-  OutputFolder folder(options.out, options.overwrite);
+  const bool leads = exchange == nullptr || exchange->is_first();
+  std::optional<OutputFolder> folder;
+  if (leads) folder.emplace(options.out, options.overwrite);
   // The size of a text on the disk is known; of a compressed, normalised or parsed one it is not.
   const bool share_of_unknown = job.split.kind == SplitRule::Kind::kShare &&
                                 !(job.rules.running_text && knows_text_bytes(job));
@@ -265,7 +270,7 @@ PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try
   job.split.cut = validation_begin(text_bytes, options.validation_fraction);
 
   const TokenizedParts parts =
-      tokenize_documents(job, *result.tokenizer, folder.staging(), progress);
+      tokenize_documents(job, *result.tokenizer, leads ? folder->staging() : "", progress);
   if (!scanned_fingerprint.empty() && scanned_fingerprint != parts.fingerprint) {
     throw DataError(fmt::format("the text changed while it was being read: '{}'{}; start again",
                                 escape_for_message(files.front().path.string(), 4096),
@@ -274,10 +279,11 @@ PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks) try
   result.train = parts.train;
   result.validation = parts.validation;
   result.carriage_returns = parts.carriage_returns;
+  if (!leads) return result;
   require_text(parts, options, job.split);
-  write_file_atomically(folder.staging() / kTokenizerFile, dump_json(result.tokenizer->to_json()));
+  write_file_atomically(folder->staging() / kTokenizerFile, dump_json(result.tokenizer->to_json()));
   progress.poll();
-  folder.publish();
+  folder->publish();
 
   const std::string notice = describe_carriage_returns(result.carriage_returns, options.newlines);
   if (!notice.empty() && hooks.notice) hooks.notice(notice);

@@ -1,10 +1,13 @@
 #include "tokenize_documents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 
+#include "encoded_block.h"
 #include "ordered_workers.h"
 #include "split_writer.h"
 #include "tril/base/counter_random.h"
@@ -12,15 +15,6 @@
 namespace tril {
 namespace fs = std::filesystem;
 namespace {
-
-/// A block's text as documents, and their ids.
-struct EncodedBlock {
-  std::string text;  ///< kept by a scan only
-  std::vector<TextPiece> pieces;
-  std::vector<int32_t> ids;
-  std::vector<size_t> id_ends;  ///< of each piece
-  CarriageReturns carriage_returns;
-};
 
 /// An EncodeError, and where in the input it is; the reader knows how to say it.
 struct LocatedFault {
@@ -111,7 +105,8 @@ class PartWriter {
   int64_t documents_[2] = {0, 0};
 };
 
-/// Reads all blocks, has `work` done on each by the workers, and hands the results on in order.
+/// Reads all blocks, has `work` done on each, with its number, by the workers, and hands the
+/// results on in order.
 template <typename Work, typename Consume>
 void for_each_block(DocumentReader& reader,
                     int64_t threads,
@@ -119,14 +114,29 @@ void for_each_block(DocumentReader& reader,
                     const Consume& consume,
                     TextProgress& progress) try {
   OrderedWorkers<EncodedBlock> workers(worker_count(threads), consume, [&] { progress.poll(); });
-  while (true) {
+  for (int64_t number = 0;; ++number) {
     auto block = std::make_shared<TextBlock>();
     if (!reader.next(*block)) break;
-    workers.add([&work, block] { return work(*block); });
+    workers.add([&work, block, number] { return work(*block, number); });
   }
   workers.finish();
 } catch (const LocatedFault& fault) {
   reader.throw_located(fault.error, fault.file, fault.offset, fault.line);
+}
+
+/// Every machine must have read what rank 0 has.
+void require_same_text(BlockExchange& exchange, const std::string& fingerprint) {
+  if (!exchange.is_first()) return exchange.send(fingerprint);
+  for (int64_t rank = 1; rank < exchange.size(); ++rank) {
+    const std::string found = exchange.receive(rank);
+    if (found == fingerprint) continue;
+    throw DataError(fmt::format(
+        "rank {}: the text there is not rank 0's (fingerprint {}, rank 0 has {}). Every "
+        "machine needs the same files under the same paths",
+        rank,
+        found,
+        fingerprint));
+  }
 }
 
 }  // namespace
@@ -156,34 +166,55 @@ TokenizedParts tokenize_documents(const TokenizeJob& job,
                                   const Tokenizer& tokenizer,
                                   const fs::path& folder,
                                   TextProgress& progress) {
+  const bool leads = job.exchange == nullptr || job.exchange->is_first();
   DocumentRules rules = job.rules;
   if (rules.running_text && job.split.kind == SplitRule::Kind::kShare) {
     rules.running_cut = job.split.cut;
   }
   DocumentReader reader(
       job.files, rules, &tokenizer, job.special, [&](int64_t n_bytes) { progress.add(n_bytes); });
-  PartWriter writer(job, tokenizer, folder);
+  std::optional<PartWriter> writer;
+  if (leads) writer.emplace(job, tokenizer, folder);
   TokenizedParts parts;
-  for_each_block(
-      reader,
-      job.threads,
-      [&](TextBlock& block) {
-        EncodedBlock encoded;
-        const bool json_lines = block.json_lines;
-        parse(block, job.files, rules, encoded);
-        encode(tokenizer, job.special, json_lines, encoded);
-        return encoded;
-      },
-      [&](const EncodedBlock& block) {
-        writer.write(block);
-        parts.carriage_returns.crlf += block.carriage_returns.crlf;
-        parts.carriage_returns.lone += block.carriage_returns.lone;
-      },
-      progress);
-  writer.finish(parts);
+  const auto encode_own = [&](TextBlock& block, int64_t number) {
+    EncodedBlock encoded;
+    encoded.owner = job.exchange == nullptr ? 0 : job.exchange->owner_of(number);
+    if (job.exchange != nullptr && encoded.owner != job.exchange->rank()) return encoded;
+    const bool json_lines = block.json_lines;
+    parse(block, job.files, rules, encoded);
+    encode(tokenizer, job.special, json_lines, encoded);
+    return encoded;
+  };
+  const auto write = [&](const EncodedBlock& block) {
+    writer->write(block);
+    parts.carriage_returns.crlf += block.carriage_returns.crlf;
+    parts.carriage_returns.lone += block.carriage_returns.lone;
+  };
+  const auto hand_over = [&](const EncodedBlock& block) {
+    if (block.owner == job.exchange->rank()) send_block(*job.exchange, block);
+  };
+  if (leads) {
+    for_each_block(
+        reader,
+        job.threads,
+        encode_own,
+        [&](const EncodedBlock& block) {
+          write(block.owner == 0 ? block : receive_block(*job.exchange, block.owner));
+        },
+        progress);
+    writer->finish(parts);
+  } else {
+    try {
+      for_each_block(reader, job.threads, encode_own, hand_over, progress);
+    } catch (const DataError& error) {
+      send_failure(*job.exchange, error);
+      throw;
+    }
+  }
   parts.carriage_returns.crlf += reader.carriage_returns().crlf;
   parts.carriage_returns.lone += reader.carriage_returns().lone;
   parts.fingerprint = reader.fingerprint();
+  if (job.exchange != nullptr) require_same_text(*job.exchange, parts.fingerprint);
   return parts;
 }
 
@@ -214,7 +245,7 @@ ScannedText scan_documents(const TokenizeJob& job,
   for_each_block(
       reader,
       job.threads,
-      [&](TextBlock& block) {
+      [&](TextBlock& block, int64_t /*number*/) {
         EncodedBlock parsed;
         parse(block, job.files, job.rules, parsed);
         return parsed;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "document_reader.h"
+#include "tril/data/block_exchange.h"
 #include "tril/data/prepare.h"
 #include "tril/tokenizer/char_tokenizer.h"
 
@@ -36,6 +37,8 @@ struct TokenizeJob {
   int64_t shard_tokens = 0;
   int64_t threads = 0;
   std::string train_name = "train";  ///< of the files written
+  /// Other processes that do the same job; each encodes its share, the first one writes.
+  BlockExchange* exchange = nullptr;
 };
 
 struct TokenizedParts {
@@ -46,7 +49,7 @@ struct TokenizedParts {
 };
 
 /// Writes TRAIN_NAME.tokens and validation.tokens (or shards of them) into `folder`, also empty
-/// ones. Throws DataError (EncodeError names file and offset), ResourceError, Interrupted.
+/// ones; not in a process that only hands its blocks over. Throws DataError (EncodeError names file and offset), ResourceError, Interrupted.
 TokenizedParts tokenize_documents(const TokenizeJob& job,
                                   const Tokenizer& tokenizer,
                                   const std::filesystem::path& folder,

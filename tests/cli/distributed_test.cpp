@@ -184,6 +184,65 @@ TEST_CASE("when a process dies the others end soon, and the run goes on as if it
   }
 }
 
+TEST_CASE("several processes prepare the files that one prepares", "[cli][distributed]") {
+  const Workspace workspace;
+  // Some blocks of 1 MiB each, with line ends to count, and documents that lie in two of them.
+  const std::string line = text_of_kinds(60, 3000) + "\r\n";
+  write_text(workspace / "long.txt", repeat(line, 1500));
+  std::string lines;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = small_text(300 + i % 7);
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    lines += R"({"text": ")" + text + "\"}\n";
+  }
+  write_text(workspace / "lines.jsonl", lines);
+  for (const std::string options : {"long.txt --tokenizer byte",
+                                    "long.txt --tokenizer char --normalize-newlines",
+                                    "lines.jsonl --tokenizer char --shard-tokens 400000"}) {
+    INFO(options);
+    const auto alone = workspace.require("prepare " + options + " --out one");
+    const auto names = names_in(workspace / "one");
+    REQUIRE(names.size() >= 3);
+    for (const int n : {2, 3}) {
+      const auto result = workspace.require("launch --nproc " + std::to_string(n) + " -- prepare " +
+                                            options + " --out several");
+      CHECK(names_in(workspace / "several") == names);
+      for (const std::string& name : names) {
+        INFO(n << " processes, " << name);
+        CHECK(read_text(workspace / "several" / name) == read_text(workspace / "one" / name));
+      }
+      // Only rank 0 speaks: the same report.
+      const auto counts = [](const std::string& err) {
+        const std::string report = last_line(err);
+        return report.substr(report.find(": "), report.rfind(" MB in ") - report.find(": "));
+      };
+      CHECK(counts(result.err) == counts(alone.err));
+      CHECK(result.err.find(" training tokens") == result.err.rfind(" training tokens"));
+      fs::remove_all(workspace / "several");
+    }
+    fs::remove_all(workspace / "one");
+  }
+}
+
+TEST_CASE("what is wrong in a text is said once, whoever has found it", "[cli][distributed]") {
+  const Workspace workspace;
+  const std::string good = text_of_kinds(60, (3 << 20) / 2);
+  write_text(workspace / "text.txt", good);
+  workspace.require("prepare text.txt --tokenizer char --out known");
+  // In the second block of 1 MiB: with two processes rank 1's.
+  write_text(workspace / "bad.txt", good.substr(0, 1200000) + "\x01" + good.substr(1200000));
+  const std::string bad = "prepare bad.txt --tokenizer known/tokenizer.json --out out";
+  const auto alone = workspace.tril(bad);
+  const auto together = workspace.tril("launch --nproc 2 -- " + bad);
+  CHECK(refused(together, 3) == refused(alone, 3));
+  CHECK_FALSE(fs::exists(workspace / "out"));
+  const auto missing =
+      workspace.tril("launch --nproc 3 -- prepare nothing.txt --tokenizer byte --out out");
+  CHECK_THAT(refused(missing, 3), ContainsSubstring("nothing.txt"));
+  CHECK(missing.err.find("error: ") == missing.err.rfind("error: "));
+  CHECK(missing.wall_seconds < kSoon);
+}
+
 TEST_CASE("what is wrong for all processes is said once", "[cli][distributed]") {
   const Workspace workspace;
   const auto said_once = [&](const std::string& line, int exit_code, const std::string& text) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tril/base/token_file.h"
+#include "tril/data/block_exchange.h"
 #include "tril/data/text_reader.h"
 #include "tril/tokenizer/tokenizer.h"
 
@@ -72,7 +73,12 @@ struct PrepareResult {
 /// with the input. CR line ends are kept unless asked otherwise, and named in one notice.
 /// Throws ConfigError (options, `out` in use), DataError (inputs, tokenizer, an empty part),
 /// ResourceError (disk), Interrupted.
-PrepareResult prepare(const PrepareOptions& options, const TextHooks& hooks = {});
+///
+/// With `exchange` several processes, called alike, share the work; the result is the same. The
+/// first one writes and has the counts. Also throws PeerError then.
+PrepareResult prepare(const PrepareOptions& options,
+                      const TextHooks& hooks = {},
+                      BlockExchange* exchange = nullptr);
 
 /// The notice about CR line ends, or an empty text if there are none.
 std::string describe_carriage_returns(const CarriageReturns& found, Newlines newlines);
