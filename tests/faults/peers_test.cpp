@@ -72,3 +72,38 @@ TEST_CASE("torchrun restarts a run whose process was killed, and it ends as if i
     tally.count("restarted, same end");
   }
 }
+
+TEST_CASE("a process killed during a save ends the others, and the run goes on as if it had not",
+          "[cli][faults][distributed][slow]") {
+  REQUIRE_FAULT_SHIM();
+  const Workspace workspace;
+  const auto launch = [](const std::string& run) {
+    return "launch --nproc 3 -- train --config tiny.json --resume=auto --set train.steps=6 "
+           "--set checkpoint.interval=1 --run-dir " +
+           run;
+  };
+  workspace.require(launch("straight"));
+  const auto require_good_end = [&](const std::string& run, const ProcessResult& killed) {
+    INFO(killed.err);
+    REQUIRE(killed.exit_code == 7);
+    CHECK(killed.wall_seconds < 30);  // the time-out is 600 s
+    if (newest_step(workspace / run) > 0) workspace.require("checkpoint verify " + run);
+    workspace.require(launch(run));
+    CHECK(final_weights(workspace / run, 6) == final_weights(workspace / "straight", 6));
+  };
+  // Only rank 0 has files, so it is the one that meets the fault: before, in and after a save.
+  for (const int operation : {12, 40, 71, 110}) {
+    INFO("operation " << operation);
+    const std::string run = "first" + std::to_string(operation);
+    const std::string fault = "kill " + std::to_string(operation);
+    require_good_end(run, workspace.tril(launch(run), {}, with_fault(workspace / run, fault)));
+  }
+  // Another one, while rank 0 saves: all but a hundredth of this run's time.
+  const auto slow = workspace.start(
+      launch("second"), workspace.options(with_fault(workspace / "second", "slow 20000")));
+  REQUIRE(slow->wait_for_err("step 2/6"));
+  const auto children = children_of_all_threads(slow->pid());
+  REQUIRE(children.size() == 3);
+  kill(children[1], SIGKILL);
+  require_good_end("second", slow->wait());
+}
