@@ -99,6 +99,16 @@ LlmcModel read_llmc_model(std::span<const std::byte> bytes, const std::string& o
   if (padded_v < v) refuse(fmt::format("padded_vocab_size {} is below vocab_size {}", padded_v, v));
   if (c % n_head != 0) refuse(fmt::format("channels {} is no multiple of num_heads {}", c, n_head));
   if (n_blocks * n_head > kMaxHeadsInAll) refuse("it has more heads than tril reads");
+  const uint64_t element_bytes = version == kVersionFp32 ? 4 : 2;
+  // Before thousands of blocks are listed.
+  const auto block_bytes =
+      static_cast<uint64_t>(n_blocks) * static_cast<uint64_t>(12 * c * c + 13 * c) * element_bytes;
+  if (block_bytes > bytes.size()) {
+    refuse(fmt::format("its {} blocks make {} bytes, the file has {}; it is truncated",
+                       n_blocks,
+                       block_bytes,
+                       bytes.size()));
+  }
 
   LlmcModel model;
   model.dtype = version == kVersionFp32 ? "F32" : "BF16";
@@ -108,7 +118,7 @@ LlmcModel read_llmc_model(std::span<const std::byte> bytes, const std::string& o
   model.config.n_blocks = n_blocks;
   model.config.n_head = n_head;
   model.config.n_embed = c;
-  Layout layout(model, version == kVersionFp32 ? 4 : 2);
+  Layout layout(model, element_bytes);
   layout.single("wte.weight", {v, c}, padded_v);
   layout.single("wpe.weight", {t, c});
   layout.blocks("ln_1.weight", {c});
