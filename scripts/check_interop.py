@@ -48,12 +48,14 @@ def tril(binary, *words):
 def check_transformers(folder, expected_ids, loss):
     """Runs inside --python: names, greedy text, loss and tokenizer of an exported folder."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
     model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype=torch.float32)
     missing = [key for key in info["missing_keys"] if key != "lm_head.weight"]
     assert not missing and not info["unexpected_keys"] and not info["mismatched_keys"], info
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # transformers 5 gives every qwen2 folder Qwen's own splitting, whatever its tokenizer.json says.
+    opener = PreTrainedTokenizerFast if model.config.model_type == "qwen2" else AutoTokenizer
+    tokenizer = opener.from_pretrained(folder)
     ids = tokenizer(PROMPT, return_tensors="pt").input_ids
     assert tokenizer.decode(ids[0]) == PROMPT, tokenizer.decode(ids[0])
     with torch.no_grad():
