@@ -16,8 +16,6 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.remove(str(Path(__file__).resolve().parent))  # transformers would take tokenizers.py of this folder for the package
-
 
 def prompt_ids(n):
     return [65 + i % 26 for i in range(n)]

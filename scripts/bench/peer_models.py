@@ -77,9 +77,6 @@ class HuggingFaceGPT(nn.Module):
     def __init__(self, a):
         super().__init__()
         try:
-            # transformers would take tokenizers.py of this folder for the package.
-            here = Path(__file__).resolve().parent
-            sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
             from transformers import GPT2Config, GPT2LMHeadModel
         except ImportError:
             sys.exit(f"transformers is not installed for {sys.executable}: {sys.executable} -m pip install transformers")

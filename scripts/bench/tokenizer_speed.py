@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How fast tril encodes and decodes GPT-2 ids, beside the packages of PyPI that do the same.
 
-    tokenizers.py VOCABULARY_FOLDER TEXT… [--tril PROGRAM] [--threads 2] [--peers tiktoken,gigatoken,…]
-    tokenizers.py VOCABULARY_FOLDER TEXT… --train 4096     learning a vocabulary instead, beside `tokenizers`
+    tokenizer_speed.py VOCABULARY_FOLDER TEXT… [--tril PROGRAM] [--threads 2] [--peers tiktoken,gigatoken,…]
+    tokenizer_speed.py VOCABULARY_FOLDER TEXT… --train 4096     learning a vocabulary instead, beside `tokenizers`
 
 Every measurement is the median of five runs over a text in memory, after one that warms up, in a process of its own.
 One thread: the process is bound to one core (taskset) and RAYON_NUM_THREADS is 1. Whether the ids are tiktoken's is
