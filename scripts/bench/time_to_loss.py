@@ -5,7 +5,7 @@
 Each time is that of a whole process, start-up and (for tril) the evaluation of the whole validation split included; the
 programs take turns. The loss to reach is the classic run's own: its validation loss after 2000 steps.
 
-    scripts/fetch_tinyshakespeare.sh && scripts/bench/time_to_loss.py --steps 260
+    scripts/fetch_tinyshakespeare.sh && scripts/bench/time_to_loss.py
 """
 
 import argparse
@@ -43,7 +43,7 @@ def tril_run(binary, config, threads, settings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=260, help="of the fast recipe (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=300, help="of the fast recipe (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=common.available_cores())
     parser.add_argument("--tril", help="the binary (default: build/release/tril)")
