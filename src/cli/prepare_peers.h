@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "commands.h"
-#include "tril/data/block_exchange.h"
+#include "tril/distributed/block_exchange.h"
 #include "tril/distributed/world.h"
 
 namespace tril::cli {

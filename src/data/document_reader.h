@@ -49,7 +49,8 @@ struct TextBlock {
 /// tokenizer cannot cut, or the longest JSON line (each at most kMaxUncutBytes, else DataError).
 class DocumentReader {
  public:
-  static constexpr size_t kBlockBytes = size_t{1} << 20;
+  /// A thread's caches hold its text and ids; the blocks under way are few megabytes.
+  static constexpr size_t kBlockBytes = size_t{256} << 10;
   static constexpr size_t kMaxUncutBytes = size_t{256} << 20;
 
   /// `tokenizer` may be null: text is then cut between UTF-8 characters. `on_piece` as in

@@ -7,7 +7,7 @@
 
 #include "document_reader.h"
 #include "tril/base/error.h"
-#include "tril/data/block_exchange.h"
+#include "tril/distributed/block_exchange.h"
 
 namespace tril {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "document_reader.h"
-#include "tril/data/block_exchange.h"
 #include "tril/data/prepare.h"
+#include "tril/distributed/block_exchange.h"
 #include "tril/tokenizer/char_tokenizer.h"
 
 namespace tril {
@@ -49,7 +49,8 @@ struct TokenizedParts {
 };
 
 /// Writes TRAIN_NAME.tokens and validation.tokens (or shards of them) into `folder`, also empty
-/// ones; not in a process that only hands its blocks over. Throws DataError (EncodeError names file and offset), ResourceError, Interrupted.
+/// ones; not in a process that only hands its blocks over. Throws DataError (EncodeError names file
+/// and offset), ResourceError, Interrupted.
 TokenizedParts tokenize_documents(const TokenizeJob& job,
                                   const Tokenizer& tokenizer,
                                   const std::filesystem::path& folder,

@@ -186,7 +186,7 @@ TEST_CASE("when a process dies the others end soon, and the run goes on as if it
 
 TEST_CASE("several processes prepare the files that one prepares", "[cli][distributed]") {
   const Workspace workspace;
-  // Some blocks of 1 MiB each, with line ends to count, and documents that lie in two of them.
+  // Some blocks of 256 KiB each, with line ends to count, and documents that lie in two of them.
   const std::string line = text_of_kinds(60, 3000) + "\r\n";
   write_text(workspace / "long.txt", repeat(line, 1500));
   std::string lines;
@@ -229,8 +229,8 @@ TEST_CASE("what is wrong in a text is said once, whoever has found it", "[cli][d
   const std::string good = text_of_kinds(60, (3 << 20) / 2);
   write_text(workspace / "text.txt", good);
   workspace.require("prepare text.txt --tokenizer char --out known");
-  // In the second block of 1 MiB: with two processes rank 1's.
-  write_text(workspace / "bad.txt", good.substr(0, 1200000) + "\x01" + good.substr(1200000));
+  // In the sixth block of 256 KiB: with two processes rank 1's.
+  write_text(workspace / "bad.txt", good.substr(0, 1400000) + "\x01" + good.substr(1400000));
   const std::string bad = "prepare bad.txt --tokenizer known/tokenizer.json --out out";
   const auto alone = workspace.tril(bad);
   const auto together = workspace.tril("launch --nproc 2 -- " + bad);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tril/base/token_file.h"
-#include "tril/data/block_exchange.h"
 #include "tril/data/text_reader.h"
+#include "tril/distributed/block_exchange.h"
 #include "tril/tokenizer/tokenizer.h"
 
 namespace tril {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tril/data/block_exchange.h"
+#include "tril/distributed/block_exchange.h"
 #include "tril/distributed/rendezvous.h"
 
 namespace tril {
