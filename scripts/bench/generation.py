@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import common
@@ -36,25 +35,15 @@ def run_peer(python, arguments, words):
 
 
 def run_tril(binary, run, weights, arguments, prompt_tokens, new_tokens):
-    """Differences of whole processes, so that loading and packing fall out: a long text less a short one; for the first
-    token a prompt less a prompt of one token, whose own step is added again."""
-
-    def seconds(prompt, new):
-        command = [binary, "generate", run, "--prompt", "".join(chr(65 + i % 26) for i in range(prompt)),
-                   "--max-new-tokens", str(new), "--temperature", "0", "--weights", weights, "--json",
-                   "--threads", str(arguments.threads), "--device", "cpu"]
-        begin = time.perf_counter()
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert len(json.loads(result.stdout)["samples"][0]["ids"]) == new
-        return time.perf_counter() - begin
-
-    def shortest(prompt, new):
-        return min(seconds(prompt, new) for _ in range(2))
-
-    if new_tokens > 1:
-        return {"tokens_per_second": (new_tokens - 1) / (seconds(prompt_tokens, new_tokens) - shortest(prompt_tokens, 1))}
-    one, many = shortest(1, 1), shortest(1, 33)
-    return {"first_seconds": shortest(prompt_tokens, 1) - one + (many - one) / 32}
+    """tril says how long the prompt and the steps took with --timing."""
+    command = [binary, "generate", run, "--prompt", "".join(chr(65 + i % 26) for i in range(prompt_tokens)),
+               "--max-new-tokens", str(new_tokens), "--temperature", "0", "--weights", weights, "--timing", "--json",
+               "--threads", str(arguments.threads), "--device", "cpu"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    timing = json.loads(result.stdout)["timing"]
+    rest = timing["step_tokens"]
+    return {"first_seconds": timing["prompt_seconds"],
+            "tokens_per_second": rest / timing["step_seconds"] if rest else None}
 
 
 def main():

@@ -314,6 +314,8 @@ CommandEntry add_generate_command(CLI::App& app, CommonOptions& common) {
       ->transform(CLI::CheckedTransformer(formats))
       ->type_name("fp32|bf16|int8");
   command->add_flag(
+      "--timing", args->timing, "With --json: how long the prompt and the tokens after it took");
+  command->add_flag(
       "--no-cache", args->no_cache, "Read the whole window for every token: the same text, slower");
   command->footer(R"(Examples:
   tril generate runs/quickstart

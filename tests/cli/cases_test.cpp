@@ -615,6 +615,19 @@ TEST_CASE("a prompt outside the vocabulary is named, and no prompt always works"
              ContainsSubstring("U+0020") && ContainsSubstring("1"));
 }
 
+TEST_CASE("generation says how long its parts took", "[cli][generate]") {
+  const Workspace workspace;
+  workspace.require(kTrain);
+  const Json timing =
+      workspace.json("generate run --timing --json --max-new-tokens 9 --prompt", {"the cat"})
+          .at("timing");
+  CHECK(timing.at("prompt_tokens") == 7);
+  CHECK(timing.at("step_tokens") == 8);  // the first one comes with the prompt
+  CHECK(timing.at("prompt_seconds").get<double>() > 0);
+  CHECK(timing.at("step_seconds").get<double>() > 0);
+  CHECK_THAT(refused(workspace.tril("generate run --timing"), 2), ContainsSubstring("--json"));
+}
+
 TEST_CASE("weights that are not finite are named, not sampled from", "[cli][generate]") {
   const Workspace workspace;
   workspace.require(kTrain);
