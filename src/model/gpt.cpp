@@ -70,8 +70,11 @@ torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
   for (size_t i = 0; i < blocks->size(); ++i) {
     Block block(blocks->ptr<BlockImpl>(i));
     const BorrowedWeights borrowed(weight_lender_, block_unit(i));
-    x = keep_inputs_only ? checkpointed_forward(block, x, weight_lender_, block_unit(i))
-                         : block->forward(x);
+    // The backward pass begins with the last block: what it has kept would be made anew at once.
+    const bool is_next_backward = i + 1 == blocks->size() && weight_lender_ == nullptr;
+    x = keep_inputs_only && !is_next_backward
+            ? checkpointed_forward(block, x, weight_lender_, block_unit(i))
+            : block->forward(x);
   }
   return final_norm(x);
 }

@@ -53,7 +53,8 @@ class GPTImpl : public torch::nn::Module {
 
   const ModelConfig& config() const { return config_; }
 
-  /// In training each block keeps its input only and is computed again in the backward pass.
+  /// In training each block but the last keeps its input only and is computed again in the
+  /// backward pass.
   void set_activation_checkpointing(bool on) { checkpoint_activations_ = on; }
 
   /// From now on each unit borrows its weights while it computes; training then needs activation
