@@ -212,7 +212,7 @@ TEST_CASE("line ends inside JSON lines are kept or made uniform like all others"
 TEST_CASE("a separator cuts a text into documents, wherever it falls", "[data]") {
   const TempDir dir;
   const std::string separator = "<|end|>";
-  // Documents whose ends lie around the borders of what is read at once (1 MiB).
+  // Documents whose ends lie around the borders of what is read at once (256 KiB).
   for (const int shift : {-8, -7, -3, -1, 0, 1, 6, 7}) {
     const std::string first(static_cast<size_t>((1 << 20) + shift), 'a');
     const std::string text = first + separator + separator + "<|en" + separator + "tail<|end|";
