@@ -212,9 +212,10 @@ TEST_CASE("line ends inside JSON lines are kept or made uniform like all others"
 TEST_CASE("a separator cuts a text into documents, wherever it falls", "[data]") {
   const TempDir dir;
   const std::string separator = "<|end|>";
-  // Documents whose ends lie around the borders of what is read at once (256 KiB).
+  // Documents whose ends lie around the borders of a block and of what is read at once.
+  const int border = GENERATE(1 << 18, 1 << 20);
   for (const int shift : {-8, -7, -3, -1, 0, 1, 6, 7}) {
-    const std::string first(static_cast<size_t>((1 << 20) + shift), 'a');
+    const std::string first(static_cast<size_t>(border + shift), 'a');
     const std::string text = first + separator + separator + "<|en" + separator + "tail<|end|";
     const auto input = write_text(dir / "in.txt", text);
     const PrepareResult result = prepare({.inputs = {input},
