@@ -7,9 +7,13 @@
 #include <unistd.h>
 
 #include <clocale>
+#include <condition_variable>
 #include <csignal>
+#include <deque>
 #include <limits>
+#include <mutex>
 #include <random>
+#include <thread>
 
 #include "support/catch.h"
 #include "support/shared_data.h"
@@ -406,6 +410,61 @@ TEST_CASE("a text that changes between the passes is noticed", "[data]") {
   CHECK_THROWS_WITH(prepare({.inputs = {input}, .out = dir / "out"}, hooks),
                     ContainsSubstring("changed while it was being read"));
   CHECK(!fs::exists(dir / "out"));
+}
+
+TEST_CASE("two processes share a text, which must be the same for both", "[data]") {
+  /// Two "processes" of one: threads.
+  struct Channel {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::string> messages;
+  };
+  class ChannelExchange final : public BlockExchange {
+   public:
+    ChannelExchange(int64_t rank, Channel& channel) : BlockExchange(rank, 2), channel_(channel) {}
+    void send(const std::string& message) override {
+      const std::lock_guard lock(channel_.mutex);
+      channel_.messages.push_back(message);
+      channel_.changed.notify_all();
+    }
+    std::string receive(int64_t /*rank*/) override {
+      std::unique_lock lock(channel_.mutex);
+      channel_.changed.wait(lock, [&] { return !channel_.messages.empty(); });
+      std::string message = std::move(channel_.messages.front());
+      channel_.messages.pop_front();
+      return message;
+    }
+
+   private:
+    Channel& channel_;
+  };
+  const TempDir dir;
+  std::string text = repeat("some text, \u65e5\n", 60000);  // 0.9 MB: four blocks
+  const auto first = write_text(dir / "first.txt", text);
+  const auto share = [&](const fs::path& second) {
+    Channel channel;
+    std::thread follower([&] {
+      ChannelExchange exchange(1, channel);
+      prepare({.inputs = {second}, .tokenizer = "byte", .out = dir / "unused"}, {}, &exchange);
+    });
+    std::string message;
+    try {
+      ChannelExchange exchange(0, channel);
+      prepare({.inputs = {first}, .tokenizer = "byte", .out = dir / "out", .overwrite = true},
+              {},
+              &exchange);
+    } catch (const DataError& error) {
+      message = error.what();
+    }
+    follower.join();
+    return message;
+  };
+  CHECK(share(first).empty());
+  CHECK(first_difference(decode_folder(dir / "out"), text) == -1);
+  CHECK_FALSE(fs::exists(dir / "unused"));
+  text[10] = 'x';  // in rank 0's block: the other one encodes it for nobody
+  CHECK_THAT(share(write_text(dir / "second.txt", text)),
+             ContainsSubstring("rank 1: the text there is not rank 0's"));
 }
 
 TEST_CASE("memory does not grow with the text", "[data]") {
