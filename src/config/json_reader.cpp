@@ -293,9 +293,12 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   std::optional<std::string> best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : among) {
+    const size_t longer = std::max(word.size(), candidate.size());
+    const size_t shorter = std::min(word.size(), candidate.size());
+    if (longer - shorter >= best_distance) continue;  // so many letters are missing at least
     const size_t distance = edit_distance(word, candidate);
     // A word that shares no letter is not near, however short both are.
-    if (distance >= std::max(word.size(), candidate.size())) continue;
+    if (distance >= longer) continue;
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

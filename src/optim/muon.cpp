@@ -7,18 +7,15 @@
 
 namespace tril {
 
-Muon::Muon(const std::vector<NamedTensor>& matrices,
-           const OptimizerConfig& config,
-           std::optional<torch::ScalarType> products)
-    : Muon(matrices, config, LayerRates(matrices, config.layer_decay), products) {}
+Muon::Muon(const std::vector<NamedTensor>& matrices, const OptimizerConfig& config)
+    : Muon(matrices, config, LayerRates(matrices, config.layer_decay)) {}
 
 Muon::Muon(const std::vector<NamedTensor>& matrices,
            const OptimizerConfig& config,
-           const LayerRates& rates,
-           std::optional<torch::ScalarType> products)
+           const LayerRates& rates)
     : config_(config) {
   TORCH_CHECK(!matrices.empty(), "Muon: no matrices");
-  products_ = products.value_or(newton_schulz_dtype(matrices[0].tensor.device()));
+  products_ = newton_schulz_dtype(config.matrix_precision, matrices[0].tensor.device());
   for (const auto& [name, tensor] : matrices) {
     const double rate_factor = rates.factor(name);
     TORCH_CHECK(tensor.dim() == 2, "Muon: ", name, " is not a matrix");

@@ -645,6 +645,7 @@ const std::vector<std::pair<std::string, Json>>& other_values() {
       {"optimizer.name", "muon"},
       {"optimizer.learning_rate", 2e-3},
       {"optimizer.matrix_learning_rate", 0.03},
+      {"optimizer.matrix_precision", "fp32"},
       {"optimizer.momentum", 0.9},
       {"optimizer.beta1", 0.8},
       {"optimizer.beta2", 0.99},

@@ -31,8 +31,9 @@ std::vector<NamedTensor> golden_matrices(const Json& golden) {
   return matrices;
 }
 
-OptimizerConfig golden_config(const Json& golden) {
+OptimizerConfig golden_config(const Json& golden, Precision precision = Precision::kAuto) {
   OptimizerConfig config;
+  config.matrix_precision = precision;
   config.momentum = golden.at("momentum").get<double>();
   config.weight_decay = golden.at("weight_decay").get<double>();
   return config;
@@ -40,9 +41,9 @@ OptimizerConfig golden_config(const Json& golden) {
 
 TEST_CASE("three steps of Muon equal torch.optim.Muon and the same in double", "[optim][golden]") {
   const Json golden = read_golden("muon");
-  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+  for (const auto precision : {Precision::kFp32, Precision::kBf16}) {
     std::vector<NamedTensor> matrices = golden_matrices(golden);
-    Muon muon(matrices, golden_config(golden), dtype);
+    Muon muon(matrices, golden_config(golden, precision));
     for (const Json& step : golden.at("gradients")) {
       std::vector<torch::Tensor> gradients;
       for (auto& [name, tensor] : matrices) {
@@ -52,10 +53,10 @@ TEST_CASE("three steps of Muon equal torch.optim.Muon and the same in double", "
       muon.step(golden.at("learning_rate").get<double>(), gradient_norm(gradients, 0));
     }
     for (const auto& [name, tensor] : matrices) {
-      INFO(name << " in " << dtype);
+      INFO(name << " in " << enum_name(precision));
       // The iteration in bfloat16 is good to about 2 %; three steps of 0.05.
       CHECK_CLOSE(tensor, golden_tensor(golden.at("torch").at(name)), 5e-3);
-      const double tolerance = dtype == torch::kFloat32 ? 1e-5 : 5e-3;
+      const double tolerance = precision == Precision::kFp32 ? 1e-5 : 5e-3;
       CHECK_CLOSE(tensor, golden_tensor(golden.at("exact").at(name)), tolerance);
     }
   }

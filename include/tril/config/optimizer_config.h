@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tril/config/field.h"
+#include "tril/config/precision.h"
 
 namespace tril {
 
@@ -22,8 +23,9 @@ constexpr std::span<const EnumName<OptimizerName>> enum_names(OptimizerName) {
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::kAdamW;
   double learning_rate = 1e-3;
-  double matrix_learning_rate = 0.02;  ///< muon: of the matrices inside the blocks
-  double momentum = 0.95;              ///< muon
+  double matrix_learning_rate = 0.02;             ///< muon: of the matrices inside the blocks
+  Precision matrix_precision = Precision::kAuto;  ///< muon: of its own products
+  double momentum = 0.95;                         ///< muon
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
@@ -51,6 +53,11 @@ struct OptimizerConfig {
                         "schedule multiplies both. Not used by `adamw`",
              .min = 0,
              .min_itself = false});
+    v.field("matrix_precision",
+            self.matrix_precision,
+            {.meaning = "muon: what its iteration multiplies in. bf16 is faster; fp32 "
+                        "repeats within round-off on any number of processes; auto: bf16 on GPUs "
+                        "and where the processor has instructions for it. Not used by `adamw`"});
     v.field("momentum",
             self.momentum,
             {.meaning = "muon: decay of the gradient's running mean. Not used by `adamw`",

@@ -6,19 +6,9 @@
 #include <string>
 
 #include "tril/config/field.h"
+#include "tril/config/precision.h"
 
 namespace tril {
-
-enum class Precision { kAuto, kFp32, kBf16 };
-
-inline constexpr EnumName<Precision> kPrecisionNames[] = {
-    {Precision::kAuto, "auto"},
-    {Precision::kFp32, "fp32"},
-    {Precision::kBf16, "bf16"},
-};
-constexpr std::span<const EnumName<Precision>> enum_names(Precision) {
-  return kPrecisionNames;
-}
 
 /// What to do when a step is bad: not finite or, with spike_z_score, far above the recent losses.
 enum class OnSpike { kStop, kSkip, kRewind };

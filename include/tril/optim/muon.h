@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +21,12 @@ namespace tril {
 /// Matrices of one shape are computed together, in batches of at most kMuonBatchElements numbers.
 class Muon {
  public:
-  /// `matrices`: two-dimensional tensors; in a GPT the weights inside its blocks. `products`: the
-  /// precision of the iteration; nothing: newton_schulz_dtype.
-  Muon(const std::vector<NamedTensor>& matrices,
-       const OptimizerConfig& config,
-       std::optional<torch::ScalarType> products = std::nullopt);
+  /// `matrices`: two-dimensional tensors; in a GPT the weights inside its blocks.
+  Muon(const std::vector<NamedTensor>& matrices, const OptimizerConfig& config);
   /// `rates`: of the whole model, where these are only some of its matrices.
   Muon(const std::vector<NamedTensor>& matrices,
        const OptimizerConfig& config,
-       const LayerRates& rates,
-       std::optional<torch::ScalarType> products = std::nullopt);
+       const LayerRates& rates);
 
   /// One update with the gradients that the matrices hold, divided by `gradient.divisor`; nothing
   /// at all changes where `gradient.found_inf` is 1.

@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include "tril/config/precision.h"
+
 namespace tril {
 
 inline constexpr int kNewtonSchulzSteps = 5;
@@ -16,8 +18,9 @@ inline constexpr int kNewtonSchulzSteps = 5;
 ///   returns  (N, r, c) of `dtype`
 torch::Tensor newton_schulz(const torch::Tensor& x, torch::ScalarType dtype);
 
-/// Where products in bfloat16 are the faster ones: bfloat16 on GPUs and on CPUs with instructions
-/// for it, else float32. The same on every run of a machine.
-torch::ScalarType newton_schulz_dtype(torch::Device device);
+/// What optimizer.matrix_precision stands for. kAuto: bfloat16 where products in it are the faster
+/// ones, on GPUs and on CPUs with instructions for it, else float32; the same on every run of a
+/// machine.
+torch::ScalarType newton_schulz_dtype(Precision precision, torch::Device device);
 
 }  // namespace tril
