@@ -14,8 +14,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The program finds LibTorch where the build found it.
-set_target_properties(tril PROPERTIES INSTALL_RPATH "${LibTorch_DIR_FOUND}/lib")
-install(TARGETS tril RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+set_target_properties(tril_tensors PROPERTIES INSTALL_RPATH "${LibTorch_DIR_FOUND}/lib")
+install(TARGETS tril tril_tensors RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The libraries name spdlog and nlohmann_json as dependencies. Fetched sources of those have no

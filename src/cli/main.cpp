@@ -1,154 +1,68 @@
 // tril: trains, resumes, evaluates and runs a decoder-only GPT.
-// This file parses the command line, runs the chosen command, and turns errors into exit codes.
+// Commands without tensors run here, without LibTorch: they start in a hundredth of a second and
+// need a tenth of the memory. For all others this becomes tril-tensors, which lies beside it.
 
-#include <ATen/Context.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <iostream>
-#include <new>
-#include <vector>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
 
-#include "commands.h"
-#include "output.h"
-#include "tril/base/error.h"
-#include "tril/base/log.h"
-#include "tril/model/cpu_allocator.h"
-#include "tril/train/stop_signal.h"
-#include "version.h"
+#include "prepare_peers.h"
+#include "program.h"
 
 namespace tril::cli {
 namespace {
 
-constexpr int kExitBug = 1;
-constexpr int kExitUsage = 2;
-constexpr int kExitResources = 6;
+constexpr std::string_view kHere[] = {
+    "tokenizer", "prepare", "corpus", "config", "report", "launch"};
 
-constexpr const char* kDescription =
-    R"(tril trains, resumes, evaluates and runs a decoder-only GPT.
+char** g_arguments = nullptr;
 
-A first session:
-  tril train --config configs/quickstart.json     learn the bundled tales, about a minute
-  tril generate runs/quickstart                   let the model tell one
-  tril evaluate runs/quickstart                   how good is it?
-Every command has its own help: tril train --help)";
-
-int report(int exit_code, const std::string& message) {
-  spdlog::error("{}", message);
-  return exit_code;
+std::vector<CommandEntry> add_commands_without_tensors(CLI::App& app, CommonOptions& common) {
+  return {add_tokenizer_command(app, common),
+          add_prepare_command(app, common),
+          add_corpus_command(app, common),
+          add_config_command(app, common),
+          add_report_command(app, common),
+          add_launch_command(app, common)};
 }
 
-/// LibTorch reports a lack of CPU memory as a plain error.
-bool is_out_of_memory(const std::string& what) {
-  return what.find("DefaultCPUAllocator") != std::string::npos ||
-         what.find("not enough memory") != std::string::npos;
-}
-
-/// LibTorch's messages end in a backtrace; the first line says what happened.
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-int run_command(const Command& command, const CommonOptions& common) {
-  const bool debug = common.log_level == "debug" || common.log_level == "trace";
-  try {
-    return command();
-  } catch (const Error& error) {
-    // A job that polls signals ends with its own error; the exit code says which signal it was.
-    const int exit_code =
-        stop_signal() != 0 && error.exit_code() >= 128 ? 128 + stop_signal() : error.exit_code();
-    return report(exit_code, error.what());
-  } catch (const ClosedPipe&) {
-    return 0;  // whoever read our output has seen enough
-  } catch (const std::bad_alloc&) {
-    return report(kExitResources, "out of memory: try a smaller train.batch_size or model");
-  } catch (const c10::OutOfMemoryError& error) {
-    return report(kExitResources,
-                  fmt::format("out of device memory: {}", first_line(error.what())));
-  } catch (const c10::Error& error) {
-    if (is_out_of_memory(error.what())) {
-      return report(kExitResources, "out of memory: try a smaller train.batch_size or model");
-    }
-    return report(
-        kExitBug,
-        fmt::format("this is a bug in tril: {}", debug ? error.what() : first_line(error.what())));
-  } catch (const std::exception& error) {
-    return report(
-        kExitBug,
-        fmt::format("this is a bug in tril: {}", debug ? error.what() : first_line(error.what())));
-  }
-}
-
-int run(int argc, char** argv) {
-  install_stop_handlers();
-  // Denormals cost a hundred times as much and mean nothing here. Per thread: set before any
-  // worker.
-  at::globalContext().setFlushDenormal(true);
-  use_caching_cpu_allocator();
-
-  CLI::App app{kDescription};
-  app.set_version_flag("--version", version_text(), "Print versions of tril and LibTorch");
-  app.require_subcommand(1);
-  app.fallthrough();
-  CommonOptions common;
-  app.add_option("--device", common.device, "Where to compute: auto, cpu, cuda or cuda:N");
-  app.add_option("--threads", common.threads, "CPU threads; 0: by the machine's cores");
-  app.add_option("--log-level", common.log_level, "trace, debug, info, warn, error or off")
-      ->capture_default_str();
-  app.add_flag("--quiet", common.quiet, "Only warnings and errors");
-
-  const std::vector<CommandEntry> commands = {add_train_command(app, common),
-                                              add_launch_command(app, common),
-                                              add_generate_command(app, common),
-                                              add_evaluate_command(app, common),
-                                              add_prepare_command(app, common),
-                                              add_tokenizer_command(app, common),
-                                              add_inspect_command(app, common),
-                                              add_report_command(app, common),
-                                              add_checkpoint_command(app, common),
-                                              add_config_command(app, common),
-                                              add_corpus_command(app, common),
-                                              add_import_command(app, common),
-                                              add_export_command(app, common),
-                                              add_bench_command(app, common),
-                                              add_doctor_command(app, common)};
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
-  } catch (const CLI::ParseError& error) {
-    // Of a misspelt command, CLI11 would only say that a subcommand is missing.
-    const std::string first = argc > 1 ? argv[1] : "";
-    const bool is_unknown =
-        !first.empty() && first.front() != '-' &&
-        std::none_of(commands.begin(), commands.end(), [&](const CommandEntry& entry) {
-          return entry.app->get_name() == first;
-        });
-    std::cerr << "error: "
-              << (is_unknown ? fmt::format("there is no command '{}'", first) : error.what())
-              << "\nTry tril --help, or tril COMMAND --help.\n";
-    return kExitUsage;
-  }
-
-  try {
-    init_logging(common.quiet ? "warn" : common.log_level);
-  } catch (const Error& error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return error.exit_code();
-  }
-  for (const CommandEntry& entry : commands) {
-    if (entry.app->parsed()) return run_command(entry.run, common);
-  }
+/// Does not return where it can start it.
+int become_tensor_program() {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::string program = (self.parent_path() / "tril-tensors").string();
+  if (!failed) execv(program.c_str(), g_arguments);
+  const int reason = failed ? failed.value() : errno;
+  std::fputs(fmt::format("error: {} cannot be started: {}. It belongs beside tril: install both\n",
+                         program,
+                         std::strerror(reason))
+                 .c_str(),
+             stderr);
   return kExitUsage;
 }
 
 }  // namespace
+
+/// Several processes meet through LibTorch: the other program, from the start.
+int prepare_with_peers(const World&,
+                       const CommonOptions&,
+                       const std::function<int(BlockExchange&)>&) {
+  return become_tensor_program();
+}
+
 }  // namespace tril::cli
 
 int main(int argc, char** argv) {
-  return tril::cli::run(argc, argv);
+  using namespace tril::cli;
+  g_arguments = argv;
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  const bool is_here = std::find(std::begin(kHere), std::end(kHere), command) != std::end(kHere);
+  return is_here ? run_program(argc, argv, add_commands_without_tensors) : become_tensor_program();
 }

@@ -75,6 +75,25 @@ TEST_CASE("the version names tril and LibTorch", "[cli]") {
   CHECK_THAT(version.out, ContainsSubstring("tril ") && ContainsSubstring("LibTorch 2."));
 }
 
+TEST_CASE("commands without tensors do not load LibTorch", "[cli]") {
+  const Workspace workspace;
+  // The loader says which libraries a program needs, and does not run it.
+  const auto libraries = [&](const char* name) {
+    return workspace.bash("LD_TRACE_LOADED_OBJECTS=1 \"$(dirname \"$0\")/" + std::string(name) +
+                          "\"");
+  };
+  CHECK_THAT(libraries("tril").out, !ContainsSubstring("libtorch"));
+  CHECK_THAT(libraries("tril-tensors").out, ContainsSubstring("libtorch"));
+
+  // Alone, without the other program: such a command works, another says what is missing.
+  const auto alone = workspace.bash(
+      "cp \"$0\" alone && ./alone corpus tales --bytes 2000 --out tales.txt && "
+      "./alone prepare tales.txt --out prepared && ./alone train --config tiny.json");
+  CHECK(alone.exit_code == 2);
+  CHECK(fs::exists(workspace / "prepared" / "train.tokens"));
+  CHECK_THAT(alone.err, ContainsSubstring("tril-tensors cannot be started: No such file"));
+}
+
 TEST_CASE("doctor says which device and how many threads", "[cli]") {
   const Workspace workspace;
   const auto json = workspace.json("doctor --json --threads 1");
