@@ -17,7 +17,7 @@ void PieceCache::make_room(size_t n_ids, size_t n_bytes) {
   if (ids_.size() + n_ids <= kMaxStored && bytes_.size() + n_bytes <= kMaxStored) return;
   clear(lines_.size());
   std::fill(longs_.begin(), longs_.end(), Long());
-  ids_.clear();
+  ids_.resize(kMaxKeyBytes + 1);
   bytes_.clear();
 }
 
@@ -31,8 +31,9 @@ void PieceCache::place(const PieceKey& key, const Ids& ids) {
 }
 
 uint32_t PieceCache::store(std::span<const int32_t> ids) {
-  const auto begin = static_cast<uint32_t>(ids_.size());
-  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  const auto end = ids_.end() - (kMaxKeyBytes + 1);
+  const auto begin = static_cast<uint32_t>(end - ids_.begin());
+  ids_.insert(end, ids.begin(), ids.end());
   return begin;
 }
 
@@ -40,7 +41,7 @@ void PieceCache::insert(const PieceKey& key, std::span<const int32_t> ids) {
   const bool is_stored = ids.size() > kMaxIds;
   if (is_stored) make_room(ids.size(), 0);
   if (2 * n_entries_ >= lines_.size()) {  // a quarter of the places: overflowing lines stay rare
-    const std::vector<Line> before = std::move(lines_);
+    const auto before = std::move(lines_);
     const bool may_grow = before.size() < kMaxLines;
     clear(may_grow ? 2 * before.size() : before.size());
     for (const Line& line : before) {

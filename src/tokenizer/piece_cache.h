@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "huge_page_allocator.h"
+
 namespace tril {
 
 /// A piece of up to 15 bytes as two words: its bytes, zeros, and its size in the last byte.
@@ -69,7 +71,7 @@ class PieceCache {
     Ids ids[2];
   };
 
-  PieceCache() : longs_(size_t{1} << kLogLongs) { clear(kFirstLines); }
+  PieceCache() : longs_(size_t{1} << kLogLongs), ids_(kMaxKeyBytes + 1) { clear(kFirstLines); }
 
   /// The bucket where to begin looking for a piece.
   const Line* line_of(const PieceKey& key) const {
@@ -88,7 +90,7 @@ class PieceCache {
       if (line->ids[1].n_ids == 0) return nullptr;  // not full: it would be here
     }
   }
-  /// The ids of an entry with more than kMaxIds.
+  /// The ids of an entry with more than kMaxIds; kMaxKeyBytes + 1 can be read there.
   std::span<const int32_t> stored_ids(const Ids& entry) const {
     return std::span(ids_).subspan(static_cast<size_t>(entry.ids[0]), entry.n_ids);
   }
@@ -123,10 +125,10 @@ class PieceCache {
   uint32_t store(std::span<const int32_t> ids);
   void make_room(size_t n_ids, size_t n_bytes);
 
-  std::vector<Line> lines_;
+  std::vector<Line, HugePageAllocator<Line>> lines_;
   size_t n_entries_ = 0;
   std::vector<Long> longs_;
-  std::vector<int32_t> ids_;
+  std::vector<int32_t> ids_;  // and kMaxKeyBytes + 1 numbers that are none
   std::string bytes_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -56,21 +57,13 @@ TRIL_AVX2 inline detail::ClassBits class_bits_avx2(const uint8_t* p) {
   return bits;
 }
 
-/// For a piece that is not simply in its line of the cache: long, new, of many ids, or in the next
-/// line. Appends the ids so far first.
-void encode_otherwise(std::string_view piece,
-                      const PieceCache& cache,
-                      PieceFallback& fallback,
-                      std::span<const int32_t> ids_before,
-                      std::vector<int32_t>& out) {
-  out.insert(out.end(), ids_before.begin(), ids_before.end());
-  const PieceCache::Ids* found =
-      piece.size() > kMaxKeyBytes ? nullptr : cache.find(piece_key(piece, /*may_overread=*/false));
-  if (found == nullptr) return fallback.encode(piece, out);
-  const auto ids = found->n_ids > PieceCache::kMaxIds
-                       ? cache.stored_ids(*found)
-                       : std::span<const int32_t>(found->ids, found->n_ids);
-  out.insert(out.end(), ids.begin(), ids.end());
+/// The ids of a piece that is in the cache, but not simply in its line; empty: it is not.
+std::span<const int32_t> find_otherwise(std::string_view piece, const PieceCache& cache) {
+  if (piece.size() > kMaxKeyBytes) return cache.find_long(piece);
+  const PieceCache::Ids* found = cache.find(piece_key(piece, /*may_overread=*/false));
+  if (found == nullptr) return {};
+  if (found->n_ids > PieceCache::kMaxIds) return cache.stored_ids(*found);
+  return {found->ids, found->n_ids};
 }
 
 }  // namespace
@@ -89,11 +82,33 @@ TRIL_AVX2 void encode_pieces_avx2(std::string_view text,
   std::array<PieceKey, kBlock> keys;
   std::array<const PieceCache::Line*, kBlock> places;
   std::array<const char*, kBlock> ends;
-  std::array<int32_t, 1024> ids;  // an entry is copied as a whole, so 4 for the last
+  // A piece has no more ids than bytes, so there is room for those of one block; ids are copied 16
+  // at a time.
+  std::array<int32_t, 1024> ids;
   int32_t* next_id = ids.data();
-  int32_t* const full = ids.data() + ids.size() - kBlock * kMaxIds - 4;
+  int32_t* const full = ids.data() + ids.size() - kBlock - 16;
   const char* const text_end = text.data() + text.size();
   std::span<const PieceCache::Line> lines = cache.lines();
+
+  const auto flush = [&] {
+    out.insert(out.end(), ids.data(), next_id);
+    next_id = ids.data();
+  };
+  // For a piece that is long, new, or in the next line.
+  const auto encode_otherwise = [&](std::string_view piece) {
+    const auto found = find_otherwise(piece, cache);
+    if (!found.empty() && piece.size() <= kBlock) {
+      next_id = std::copy(found.begin(), found.end(), next_id);
+      return;
+    }
+    flush();
+    if (!found.empty()) {
+      out.insert(out.end(), found.begin(), found.end());
+    } else {
+      fallback.encode(piece, out);
+      lines = cache.lines();  // it may have grown
+    }
+  };
 
   Gpt2Splitter splitter(text);
   while (true) {
@@ -102,10 +117,7 @@ TRIL_AVX2 void encode_pieces_avx2(std::string_view text,
     const auto* const block = reinterpret_cast<const uint8_t*>(begin);
     uint64_t begins = 0;
     if (splitter.may_be_block()) begins = splitter.begins_in_block(class_bits_avx2(block));
-    if (next_id > full) {
-      out.insert(out.end(), ids.data(), next_id);
-      next_id = ids.data();
-    }
+    if (next_id > full) flush();
     if (begins == 0) {
       const std::string_view piece = splitter.next();
       const PieceCache::Ids* found =
@@ -114,11 +126,9 @@ TRIL_AVX2 void encode_pieces_avx2(std::string_view text,
       if (found != nullptr && found->n_ids <= kMaxIds) {
         std::memcpy(next_id, found, sizeof(*found));
         next_id += found->n_ids;
-        continue;
+      } else {
+        encode_otherwise(piece);
       }
-      encode_otherwise(piece, cache, fallback, {ids.data(), next_id}, out);
-      next_id = ids.data();
-      lines = cache.lines();
       continue;
     }
     // First the keys of the block's pieces, and where each is in the cache, which comes near
@@ -162,15 +172,16 @@ TRIL_AVX2 void encode_pieces_avx2(std::string_view text,
         next_id += found.n_ids;
         continue;
       }
+      if (keys_equal != 0 && found.n_ids != 0) {
+        std::memcpy(next_id, cache.stored_ids(found).data(), 16 * sizeof(int32_t));
+        next_id += found.n_ids;
+        continue;
+      }
       const char* const piece = i == 0 ? begin : ends[i - 1];
-      encode_otherwise({piece, static_cast<size_t>(ends[i] - piece)},
-                       cache,
-                       fallback,
-                       {ids.data(), next_id},
-                       out);
-      next_id = ids.data();
-      if (cache.lines().data() == lines.data()) continue;
-      lines = cache.lines();  // it has grown: the places are gone
+      const auto* const lines_before = lines.data();
+      encode_otherwise({piece, static_cast<size_t>(ends[i] - piece)});
+      if (lines.data() == lines_before) continue;
+      // It has grown: the places are gone.
       for (size_t k = i + 1; k < n_pieces; ++k) places[k] = lines.data() + (lines.size() - 1);
     }
     begin = ends[n_pieces - 1];
