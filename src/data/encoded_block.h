@@ -19,6 +19,16 @@ struct EncodedBlock {
   std::vector<size_t> id_ends;  ///< of each piece
   CarriageReturns carriage_returns;
   int64_t owner = 0;  ///< the process that has encoded it
+
+  /// Empty again, with the memory it has.
+  void clear() {
+    text.clear();
+    pieces.clear();
+    ids.clear();
+    id_ends.clear();
+    carriage_returns = {};
+    owner = 0;
+  }
 };
 
 /// To rank 0: everything but the text.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "encoded_block.h"
 #include "ordered_workers.h"
@@ -32,8 +33,8 @@ void parse(TextBlock& block,
     parse_json_lines(
         block, files[block.file].path, rules, out.text, out.pieces, out.carriage_returns);
   } else {
-    out.text = std::move(block.text);
-    out.pieces = std::move(block.pieces);
+    std::swap(out.text, block.text);
+    std::swap(out.pieces, block.pieces);
   }
 }
 
@@ -51,7 +52,6 @@ void encode(const Tokenizer& tokenizer, SpecialText special, bool json_lines, En
     }
     block.id_ends.push_back(block.ids.size());
   }
-  block.text = {};
 }
 
 /// Sends each document to its part.
@@ -105,6 +105,13 @@ class PartWriter {
   int64_t documents_[2] = {0, 0};
 };
 
+/// A block of text and what is made of it. It is used again, with the memory it has: with new ones
+/// in each turn the heap falls to pieces, and the longer the text, the more.
+struct BlockJob {
+  TextBlock text;
+  EncodedBlock encoded;
+};
+
 /// Reads all blocks, has `work` done on each, with its number, by the workers, and hands the
 /// results on in order.
 template <typename Work, typename Consume>
@@ -113,11 +120,23 @@ void for_each_block(DocumentReader& reader,
                     const Work& work,
                     const Consume& consume,
                     TextProgress& progress) try {
-  OrderedWorkers<EncodedBlock> workers(worker_count(threads), consume, [&] { progress.poll(); });
+  using Job = std::shared_ptr<BlockJob>;
+  std::vector<Job> spare;
+  const auto consume_job = [&](Job job) {
+    consume(job->encoded);
+    spare.push_back(std::move(job));
+  };
+  OrderedWorkers<Job> workers(worker_count(threads), consume_job, [&] { progress.poll(); });
   for (int64_t number = 0;; ++number) {
-    auto block = std::make_shared<TextBlock>();
-    if (!reader.next(*block)) break;
-    workers.add([&work, block, number] { return work(*block, number); });
+    if (spare.empty()) spare.push_back(std::make_shared<BlockJob>());
+    const Job job = std::move(spare.back());
+    spare.pop_back();
+    if (!reader.next(job->text)) break;
+    workers.add([&work, job, number] {
+      job->encoded.clear();
+      work(job->text, number, job->encoded);
+      return job;
+    });
   }
   workers.finish();
 } catch (const LocatedFault& fault) {
@@ -176,14 +195,11 @@ TokenizedParts tokenize_documents(const TokenizeJob& job,
   std::optional<PartWriter> writer;
   if (leads) writer.emplace(job, tokenizer, folder);
   TokenizedParts parts;
-  const auto encode_own = [&](TextBlock& block, int64_t number) {
-    EncodedBlock encoded;
+  const auto encode_own = [&](TextBlock& block, int64_t number, EncodedBlock& encoded) {
     encoded.owner = job.exchange == nullptr ? 0 : job.exchange->owner_of(number);
-    if (job.exchange != nullptr && encoded.owner != job.exchange->rank()) return encoded;
-    const bool json_lines = block.json_lines;
+    if (job.exchange != nullptr && encoded.owner != job.exchange->rank()) return;
     parse(block, job.files, rules, encoded);
-    encode(tokenizer, job.special, json_lines, encoded);
-    return encoded;
+    encode(tokenizer, job.special, block.json_lines, encoded);
   };
   const auto write = [&](const EncodedBlock& block) {
     writer->write(block);
@@ -245,10 +261,8 @@ ScannedText scan_documents(const TokenizeJob& job,
   for_each_block(
       reader,
       job.threads,
-      [&](TextBlock& block, int64_t /*number*/) {
-        EncodedBlock parsed;
+      [&](TextBlock& block, int64_t /*number*/, EncodedBlock& parsed) {
         parse(block, job.files, job.rules, parsed);
-        return parsed;
       },
       consume,
       progress);
