@@ -5,6 +5,7 @@
 #   scripts/fuzz.sh --seconds 600           that long per target
 #   scripts/fuzz.sh --runs 10000000         that many executions per target
 #   scripts/fuzz.sh --target safetensors    one target only (may be repeated)
+#   scripts/fuzz.sh --max-len 512           inputs of at most so many bytes (default: 4096); short ones are quicker
 #   scripts/fuzz.sh --jobs 1                that many targets at a time (default: see scripts/jobs.sh)
 #
 # Needs clang with libFuzzer (scripts/setup.sh --fuzz); without it says so and ends with exit code 0. New
@@ -16,19 +17,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; }
 die() { printf 'fuzz: %s\n' "$*" >&2; exit 2; }
 
-seconds=20 runs='' targets=() jobs=$(scripts/jobs.sh)
+seconds=20 runs='' max_len=4096 targets=() jobs=$(scripts/jobs.sh)
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
     --runs) runs=${2:?--runs needs a number}; shift 2 ;;
     --target) targets+=("${2:?--target needs a name}"); shift 2 ;;
+    --max-len) max_len=${2:?--max-len needs a number}; shift 2 ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    *) die "unknown argument '$1'; known: --seconds, --runs, --target, --jobs, --help" ;;
+    *) die "unknown argument '$1'; known: --seconds, --runs, --target, --max-len, --jobs, --help" ;;
   esac
 done
-[[ $seconds =~ ^[0-9]+$ && ${runs:-0} =~ ^[0-9]+$ && $jobs =~ ^[1-9][0-9]*$ ]] ||
-  die "--seconds, --runs and --jobs take whole numbers"
+[[ $seconds =~ ^[0-9]+$ && ${runs:-0} =~ ^[0-9]+$ && $max_len =~ ^[1-9][0-9]*$ && $jobs =~ ^[1-9][0-9]*$ ]] ||
+  die "--seconds, --runs, --max-len and --jobs take whole numbers"
 
 if ! command -v clang++ >/dev/null ||
   ! echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
@@ -72,7 +74,7 @@ fuzz_one() { # TARGET
   mkdir -p "build/fuzz/corpus/$target"
   # One slow or hungry input is a finding too: 5 s, 512 MB in one allocation, 2 GB in all.
   build/fuzz/tests/fuzz/fuzz_"$target" "${limits[@]}" -timeout=5 -malloc_limit_mb=512 -rss_limit_mb=2048 \
-    -max_len=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
+    -max_len="$max_len" -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
     "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" >"build/fuzz/$target.log" 2>&1 || status=$?
   n=$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$target.log")
   if [[ $status -eq 0 ]]; then
