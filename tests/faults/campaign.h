@@ -98,12 +98,19 @@ class FaultRun {
   FaultRun(std::string options, int64_t steps) : steps_(steps) {
     train_ = "train --config tiny.json " + std::move(options) +
              " --set train.steps=" + std::to_string(steps) + " --run-dir ";
-    workspace.require(train_ + "straight");
+    seconds_ = workspace.require(train_ + "straight").wall_seconds;
   }
 
   std::filesystem::path folder() const { return workspace / "run"; }
   /// Starts, or goes on.
   std::string command() const { return train_ + "run --resume=auto"; }
+
+  /// Sleeps from the start of a run to some instant of it, wherever that is on this machine: under
+  /// a sanitizer, or beside other work, the first step may come after seconds.
+  void sleep_to_an_instant(std::mt19937& random) const {
+    const double share = std::uniform_real_distribution<double>(0.1, 0.8)(random);
+    std::this_thread::sleep_for(std::chrono::duration<double>(share * seconds_));
+  }
 
   /// How many operations on files an undisturbed run makes.
   int count_operations() const {
@@ -147,6 +154,7 @@ class FaultRun {
  private:
   std::string train_;
   int64_t steps_;
+  double seconds_ = 0;  ///< that the straight run took
 };
 
 }  // namespace tril::testing

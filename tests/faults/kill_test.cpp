@@ -30,11 +30,10 @@ TEST_CASE("a run killed at random instants ends as if it had not been", "[cli][f
   std::mt19937 random = fault_random();
   const int n = n_events("KILL", 20);
   Tally tally("kill -9", "training, saves and evaluations, at random instants");
-  std::uniform_int_distribution<int> milliseconds(0, 400);
   int n_kills = 0;
   while (n_kills < n) {
     const auto child = run.workspace.start(run.command());
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + milliseconds(random)));
+    run.sleep_to_an_instant(random);
     if (child->is_running()) child->send(SIGKILL);
     const auto result = child->wait();
     INFO("kill " << n_kills << "\n" << result.err);

@@ -26,7 +26,7 @@ TEST_CASE("a run stopped by signals at random instants ends as if it had not bee
   Tally tally("signal", "INT, TERM or HUP, once or twice, at random instants");
   for (int i = 0; i < n;) {
     const auto child = run.workspace.start(run.command());
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + random() % 400));
+    run.sleep_to_an_instant(random);
     const int signal = std::array{SIGINT, SIGTERM, SIGHUP}[random() % 3];
     const bool twice = random() % 3 == 0;
     const bool finished = !child->is_running();
