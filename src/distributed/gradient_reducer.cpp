@@ -47,7 +47,7 @@ GradientReducer::GradientReducer(ProcessGroup& group,
       state_(buckets.size()) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     for (size_t m = 0; m < buckets_[b].members.size(); ++m) {
-      places_[buckets_[b].members[m].parameter] = {b, m};
+      places_[buckets_[b].members[m].parameter].push_back({b, m});
     }
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -72,23 +72,25 @@ void GradientReducer::expect_gradients() {
 void GradientReducer::take(size_t parameter) {
   if (!expecting_) return;
   const torch::NoGradGuard no_grad;
-  const Place place = places_[parameter];
-  const Bucket& bucket = buckets_[place.bucket];
-  const BucketMember& member = bucket.members[place.member];
-  BucketState& state = state_[place.bucket];
   torch::Tensor& gradient = parameters_[parameter].mutable_grad();
-  if (!state.flat.defined()) {
-    state.flat = torch::empty({bucket.slot * group_.size()}, gradient.options());
-    zero_padding(bucket, state.flat);
+  torch::Tensor sums;  // kEveryProcess: where they will be
+  for (const Place place : places_[parameter]) {
+    const Bucket& bucket = buckets_[place.bucket];
+    const BucketMember& member = bucket.members[place.member];
+    BucketState& state = state_[place.bucket];
+    if (!state.flat.defined()) {
+      state.flat = torch::empty({bucket.slot * group_.size()}, gradient.options());
+      zero_padding(bucket, state.flat);
+    }
+    sums = state.flat.narrow(0, member.offset, member.count);
+    sums.copy_(gradient.reshape({-1}).narrow(0, member.begin, member.count));
+    ++state.n_ready;
   }
-  torch::Tensor view = state.flat.narrow(0, member.offset, member.count).view_as(gradient);
-  view.copy_(gradient);
   if (reduce_to_ == ReduceTo::kEveryProcess) {
-    gradient = view;
+    gradient = sums.view_as(gradient);
   } else {
     gradient.reset();
   }
-  ++state.n_ready;
   launch_complete_ones();
 }
 

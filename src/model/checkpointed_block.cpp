@@ -25,11 +25,11 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
 
 /// What the second computation needs besides the tensors.
 struct Replay : torch::CustomClassHolder {
-  Replay(Block b, WeightLender* l, size_t i, torch::ScalarType p, torch::Tensor r)
-      : block(std::move(b)), lender(l), index(i), precision(p), random(std::move(r)) {}
+  Replay(Block b, WeightLender* l, size_t u, torch::ScalarType p, torch::Tensor r)
+      : block(std::move(b)), lender(l), unit(u), precision(p), random(std::move(r)) {}
   Block block;
   WeightLender* lender;
-  size_t index;
+  size_t unit;
   torch::ScalarType precision;  ///< of autocast; kFloat32: off
   torch::Tensor random;         ///< undefined: the block draws no random numbers
 };
@@ -53,7 +53,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
                                at::TensorList parameters,
                                Block block,
                                WeightLender* lender,
-                               size_t index,
+                               size_t unit,
                                bool draws_random_numbers) {
     const auto device = x.device();
     const auto precision = at::autocast::is_autocast_enabled(device.type())
@@ -62,7 +62,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
     ctx->saved_data["replay"] = torch::IValue::make_capsule(
         c10::make_intrusive<Replay>(block,
                                     lender,
-                                    index,
+                                    unit,
                                     precision,
                                     draws_random_numbers ? random_state(device) : torch::Tensor()));
     variable_list saved{x};
@@ -83,7 +83,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
     }
     // Until the gradients are there. The parameters among the saved variables are the very ones
     // that the lender fills.
-    const BorrowedWeights borrowed(replay->lender, replay->index);
+    const BorrowedWeights borrowed(replay->lender, replay->unit);
     Computed again;
     {
       const AutocastGuard autocast(device.type(), replay->precision);
@@ -94,7 +94,7 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
     variable_list grads = torch::autograd::grad({again.y}, inputs, {grad_outputs[0]});
     grads.emplace_back();  // block
     grads.emplace_back();  // lender
-    grads.emplace_back();  // index
+    grads.emplace_back();  // unit
     grads.emplace_back();  // draws_random_numbers
     return grads;
   }
@@ -105,10 +105,10 @@ class CheckpointedBlock : public torch::autograd::Function<CheckpointedBlock> {
 torch::Tensor checkpointed_forward(Block block,
                                    const torch::Tensor& x,
                                    WeightLender* lender,
-                                   size_t index) {
+                                   size_t unit) {
   const std::vector<torch::Tensor> parameters = block->parameters();
   return CheckpointedBlock::apply(
-      x, at::TensorList(parameters), block, lender, index, block->has_dropout());
+      x, at::TensorList(parameters), block, lender, unit, block->has_dropout());
 }
 
 }  // namespace tril

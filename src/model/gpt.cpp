@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tril/model/checkpointed_block.h"
+#include "vocabulary_pieces.h"
 
 namespace tril {
 
@@ -45,6 +46,19 @@ torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
               first_position + n_positions,
               " do not fit a context of ",
               config_.context_length);
+  if (WeightLender* lender = weight_lender()) {
+    const LendingUnits& units = lender->units();
+    const torch::Tensor tokens = lookup_in_pieces(
+        *lender, token_embedding->weight, units.tokens, ids, config_.tie_embeddings);
+    if (position_embedding.is_empty()) return tokens;
+    const torch::Tensor positions =
+        torch::arange(first_position, first_position + n_positions, ids.options());
+    return tokens + lookup_in_pieces(*lender,
+                                     position_embedding->weight,
+                                     units.positions,
+                                     positions,
+                                     /*sparse_gradient=*/false);  // + (T, C)
+  }
   // A tied embedding's gradient is sparse: the few rows it has are added into the head's, which is
   // dense. As a tensor of its own it would be (V, C) zeros to fill and to add.
   const torch::Tensor tokens = torch::embedding(token_embedding->weight,
@@ -57,24 +71,21 @@ torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
 }
 
 torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
-  torch::Tensor x;
-  {
-    const BorrowedWeights borrowed(weight_lender_, kEmbeddingUnit);
-    x = embed(ids, /*first_position=*/0);
-  }
+  WeightLender* lender = weight_lender();
+  torch::Tensor x = embed(ids, /*first_position=*/0);
   if (config_.dropout > 0.0) x = torch::dropout(x, config_.dropout, is_training());
   const bool keep_inputs_only =
       checkpoint_activations_ && is_training() && torch::GradMode::is_enabled();
-  TORCH_CHECK(weight_lender_ == nullptr || keep_inputs_only || !torch::GradMode::is_enabled(),
+  TORCH_CHECK(lender == nullptr || keep_inputs_only || !torch::GradMode::is_enabled(),
               "GPT: lent weights need activation checkpointing");
   for (size_t i = 0; i < blocks->size(); ++i) {
     Block block(blocks->ptr<BlockImpl>(i));
-    const BorrowedWeights borrowed(weight_lender_, block_unit(i));
+    const size_t unit = lender == nullptr ? 0 : lender->units().block(i);
+    const BorrowedWeights borrowed(lender, unit);
     // The backward pass begins with the last block: what it has kept would be made anew at once.
-    const bool is_next_backward = i + 1 == blocks->size() && weight_lender_ == nullptr;
-    x = keep_inputs_only && !is_next_backward
-            ? checkpointed_forward(block, x, weight_lender_, block_unit(i))
-            : block->forward(x);
+    const bool is_next_backward = i + 1 == blocks->size() && lender == nullptr;
+    x = keep_inputs_only && !is_next_backward ? checkpointed_forward(block, x, lender, unit)
+                                              : block->forward(x);
   }
   return final_norm(x);
 }
@@ -84,15 +95,14 @@ torch::Tensor GPTImpl::forward(const torch::Tensor& ids) {
 }
 
 torch::Tensor GPTImpl::logits(const torch::Tensor& hidden) const {
-  TORCH_CHECK(weight_lender_ == nullptr || !torch::GradMode::is_enabled(),
+  WeightLender* lender = weight_lender();
+  TORCH_CHECK(lender == nullptr || !torch::GradMode::is_enabled(),
               "GPT: the gradient of logits needs weights that are always there");
-  const BorrowedWeights borrowed = borrow_head();
-  return torch::linear(hidden, head_weight(), head_bias())  // (..., C) -> (..., padded V)
-      .narrow(-1, 0, config_.vocab_size);                   // -> (..., V)
-}
-
-BorrowedWeights GPTImpl::borrow_head() const {
-  return {weight_lender_, head_unit(blocks->size())};
+  const torch::Tensor weight = head_weight(), bias = head_bias();
+  const torch::Tensor all =  // (..., C) -> (..., padded V)
+      lender == nullptr ? torch::linear(hidden, weight, bias)
+                        : logits_in_pieces({*lender, weight, bias, config_.vocab_size}, hidden);
+  return all.narrow(-1, 0, config_.vocab_size);  // -> (..., V)
 }
 
 torch::Tensor GPTImpl::head_weight() const {

@@ -10,6 +10,7 @@
 #include "loss_kernel.h"
 #include "tril/model/autocast.h"
 #include "tril/model/step_phase.h"
+#include "vocabulary_pieces.h"
 
 namespace tril {
 namespace {
@@ -90,15 +91,25 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                                const std::optional<torch::Tensor>& bias,  // (padded V)
                                const torch::Tensor& targets,              // (N)
                                int64_t vocab_size,
-                               double scale) {
+                               double scale,
+                               WeightLender* lender) {
     const auto dtype = matmul_dtype(hidden);
     const AutocastGuard explicit_casts(hidden.device().type(), torch::kFloat32);
     const torch::Tensor x = hidden.to(dtype);
-    const torch::Tensor w = weight.to(dtype);
-    const torch::Tensor b = bias ? bias->to(dtype) : torch::Tensor();
-
     const int64_t n_rows = x.size(0);
     const double row_scale = scale / static_cast<double>(n_rows);
+    if (lender != nullptr) {
+      const LossAndGradients all =
+          loss_in_pieces({*lender, weight, bias.value_or(torch::Tensor()), vocab_size},
+                         x,
+                         targets,
+                         row_scale,
+                         hidden.scalar_type());
+      ctx->save_for_backward({all.d_hidden, all.d_weight, all.d_bias});
+      return all.loss;
+    }
+    const torch::Tensor w = weight.to(dtype);
+    const torch::Tensor b = bias ? bias->to(dtype) : torch::Tensor();
     const int64_t chunk_rows = loss_chunk_rows(w.size(0));
     const auto sum_dtype = hidden.scalar_type();
     torch::Tensor dw, db;
@@ -135,7 +146,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const auto scaled = [&](const torch::Tensor& t) {
       return !t.defined() || is_one ? t : t * grad;
     };
-    return {scaled(saved[0]), scaled(saved[1]), scaled(saved[2]), {}, {}, {}};
+    return {scaled(saved[0]), scaled(saved[1]), scaled(saved[2]), {}, {}, {}, {}};
   }
 };
 
@@ -155,21 +166,30 @@ torch::Tensor linear_cross_entropy(const torch::Tensor& hidden,
                                    const torch::Tensor& bias,
                                    const torch::Tensor& targets,
                                    int64_t vocab_size,
-                                   double scale) {
+                                   double scale,
+                                   WeightLender* lender) {
+  const bool in_pieces = lender != nullptr && lender->units().head.count() > 1;
+  // One piece is the whole head; its gradient is made at once.
+  const BorrowedWeights whole(in_pieces ? nullptr : lender,
+                              lender == nullptr ? 0 : lender->units().head.unit(0));
   return LinearCrossEntropy::apply(hidden.flatten(0, -2),  // (B, T, C) -> (B*T, C)
                                    weight,
                                    bias.defined() ? std::optional(bias) : std::nullopt,
                                    targets.flatten(),
                                    vocab_size,
-                                   scale);
+                                   scale,
+                                   in_pieces ? lender : nullptr);
 }
 
 torch::Tensor token_losses(GPT& model, const torch::Tensor& ids, const torch::Tensor& targets) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor hidden = model->forward_hidden(ids).flatten(0, 1);  // (B*T, C)
   const torch::Tensor target = targets.flatten();                         // (B*T)
-  const BorrowedWeights borrowed = model->borrow_head();
   const torch::Tensor weight = model->head_weight();
+  if (WeightLender* lender = model->weight_lender()) {
+    const LentHead head{*lender, weight, model->head_bias(), model->config().vocab_size};
+    return token_losses_in_pieces(head, hidden, target).view(ids.sizes());
+  }
   const int64_t chunk_rows = loss_chunk_rows(weight.size(0));
   std::vector<torch::Tensor> losses;
   for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
@@ -192,9 +212,13 @@ torch::Tensor training_loss(GPT& model,
     hidden = model->forward_hidden(ids);
   }
   const StepPhase phase(kPhaseLoss);
-  const BorrowedWeights borrowed = model->borrow_head();  // its gradient is made at once
-  return linear_cross_entropy(
-      hidden, model->head_weight(), model->head_bias(), targets, model->config().vocab_size, scale);
+  return linear_cross_entropy(hidden,
+                              model->head_weight(),
+                              model->head_bias(),
+                              targets,
+                              model->config().vocab_size,
+                              scale,
+                              model->weight_lender());
 }
 
 }  // namespace tril

@@ -107,7 +107,9 @@ TEST_CASE("a run of two processes goes on with one, two, three or four", "[cli][
     const std::string options = "--set distributed.shard=" + shard +
                                 " --set train.activation_checkpointing=true "
                                 "--set model.n_blocks=3 --set train.eval_interval=15 "
-                                "--set schedule.name=constant ";
+                                "--set schedule.name=constant " +
+                                // With "full" embeddings and head of several pieces.
+                                (shard == "full" ? "--set model.vocab_multiple=1000 " : "");
     workspace.require(launch(2, options + "--set train.steps=40 --run-dir straight_" + shard));
     const RunLog straight = read_metrics(workspace / ("straight_" + shard));
     const std::string base = "base_" + shard;

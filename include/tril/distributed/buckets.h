@@ -8,11 +8,12 @@
 
 namespace tril {
 
-/// One parameter's place in a bucket.
+/// The place in a bucket of one parameter, or of a run of its numbers.
 struct BucketMember {
   size_t parameter = 0;
   int64_t offset = 0;  ///< of its first number
   int64_t count = 0;
+  int64_t begin = 0;  ///< the first number's place in the parameter
 };
 
 struct Bucket {

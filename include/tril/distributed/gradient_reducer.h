@@ -23,8 +23,8 @@ enum class ReduceTo {
 /// Source: Li et al. 2020, "PyTorch Distributed", section 3.2.
 class GradientReducer {
  public:
-  /// `parameters` are numbered as in `buckets`; each must take part in every backward pass. All
-  /// references must outlive this object.
+  /// `parameters` are numbered as in `buckets`; each must take part in every backward pass. With
+  /// kOwner one may lie in several buckets, run by run. All references must outlive this object.
   GradientReducer(ProcessGroup& group,
                   std::vector<torch::Tensor> parameters,
                   const std::vector<Bucket>& buckets,
@@ -68,7 +68,7 @@ class GradientReducer {
   const std::vector<Bucket>& buckets_;
   ReduceTo reduce_to_;
   torch::ScalarType wire_;
-  std::vector<Place> places_;  ///< of each parameter
+  std::vector<std::vector<Place>> places_;  ///< of each parameter
   std::vector<BucketState> state_;
   size_t next_ = 0;  ///< the first bucket that is not on its way
   bool expecting_ = false;

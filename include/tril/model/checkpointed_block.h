@@ -13,10 +13,11 @@ namespace tril {
 /// The block's parameters are inputs of the operation, so their gradients arrive as ever.
 ///   x        (B, T, C)
 ///   returns  (B, T, C)
-///   lender   lends the weights of block number `index` to the backward pass; none: they are there
+///   lender   lends the block's weights, its unit `unit`, to the backward pass; none: they are
+///   there
 torch::Tensor checkpointed_forward(Block block,
                                    const torch::Tensor& x,
                                    WeightLender* lender = nullptr,
-                                   size_t index = 0);
+                                   size_t unit = 0);
 
 }  // namespace tril

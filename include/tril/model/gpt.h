@@ -41,8 +41,6 @@ class GPTImpl : public torch::nn::Module {
   /// The matrix and the bias (or undefined) of the head: (padded V, C), (padded V).
   torch::Tensor head_weight() const;
   torch::Tensor head_bias() const { return lm_head->bias; }
-  /// They hold values at least as long as the result lives.
-  BorrowedWeights borrow_head() const;
 
   /// A cache for `batch` sequences of up to `capacity` positions, with the weights packed.
   KvCache make_cache(int64_t batch, int64_t capacity) const;
@@ -61,6 +59,10 @@ class GPTImpl : public torch::nn::Module {
   /// checkpointing, and training_loss() for the head. The lender must outlive the model's use.
   /// None: the weights are always there.
   void set_weight_lender(WeightLender* lender) { weight_lender_ = lender; }
+  /// Who lends the weights now; none: all are there.
+  WeightLender* weight_lender() const {
+    return weight_lender_ != nullptr && weight_lender_->is_lending() ? weight_lender_ : nullptr;
+  }
 
   torch::nn::Embedding token_embedding{nullptr};     ///< (padded V, C)
   torch::nn::Embedding position_embedding{nullptr};  ///< (context_length, C); empty with rope

@@ -14,15 +14,19 @@ torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& ta
 /// The head and the cross-entropy together, in chunks of rows; forward and gradient in one pass, so
 /// the (B*T, V) logits never exist. Same result as the plain form (tests: value and gradients).
 ///   hidden   (B, T, C)
-///   weight   (padded V, C), bias (padded V) or undefined; rows from vocab_size on take no
-///   probability targets  (B, T) int64 in [0, vocab_size) scale    factor on the result, 1 /
-///   accumulation in training returns  scalar float: scale * mean nats per target token
+///   weight   (padded V, C); rows from vocab_size on take no probability
+///   bias     (padded V) or undefined
+///   targets  (B, T) int64 in [0, vocab_size)
+///   scale    factor on the result, 1 / accumulation in training
+///   lender   lends weight and bias, in one piece or in several; none: they are there
+///   returns  scalar float: scale * mean nats per target token
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden,
                                    const torch::Tensor& weight,
                                    const torch::Tensor& bias,
                                    const torch::Tensor& targets,
                                    int64_t vocab_size,
-                                   double scale = 1.0);
+                                   double scale = 1.0,
+                                   WeightLender* lender = nullptr);
 
 /// Loss of each target in nats, without gradient: (B, T) ids and targets -> (B, T) float.
 torch::Tensor token_losses(GPT& model, const torch::Tensor& ids, const torch::Tensor& targets);
