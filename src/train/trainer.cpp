@@ -183,6 +183,14 @@ void Trainer::agree(Agreement agreement) {
   agreed_.timed_save |= votes.timed_save;
 }
 
+/// srun --kill-on-bad-exit, mpirun and torchrun end all processes once one has left with 143: none
+/// may while the first is saving.
+void Trainer::wait_until_saved() {
+  if (group_ == nullptr) return;
+  torch::Tensor saved = torch::zeros({1}, torch::kInt64);
+  group_->all_reduce(saved, Combine::kMax);
+}
+
 TrainOutcome Trainer::run() {
   run_start_ = last_log_ = last_save_ = Clock::now();
   logged_step_ = state_.step;
@@ -209,6 +217,7 @@ TrainOutcome Trainer::run() {
     agree(std::move(agreement));
     const bool stop = agreed_.signal != 0 || agreed_.budget_used != 0;
     if (save_is_due() || stop) save();
+    if (stop) wait_until_saved();
     if (state_.step == total_steps_) break;
     if (stop) {
       progress_.summary();

@@ -1,8 +1,10 @@
 // The real program as several processes: `tril launch`, faults, and going on with another number.
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "cli/workspace.h"
 
@@ -149,6 +151,31 @@ TEST_CASE("a signal to any process stops all at one step with one save", "[cli][
     workspace.require(
         launch(2, "--resume --set train.steps=" + std::to_string(step + 3) + " --run-dir " + run));
   }
+}
+
+TEST_CASE("after a signal no process ends before the first has saved", "[cli][distributed]") {
+  const Workspace workspace;
+  // 8 M weights: saving takes a while.
+  const auto launcher = workspace.start(
+      launch(2,
+             "--set train.steps=1000000 --set model.n_embed=128 --set model.vocab_multiple=65536 "
+             "--set checkpoint.interval=1000000 --run-dir run"));
+  REQUIRE(launcher->wait_for_err(" 3/1000000"));
+  const auto children = children_of(launcher->pid());
+  REQUIRE(children.size() == 2);
+  kill(children[1], SIGTERM);
+  while (kill(children[1], 0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // Complete checkpoints, and no others, have such a name.
+  int n_saved = 0;
+  if (fs::exists(workspace / "run" / "checkpoints")) {
+    for (const auto& entry : fs::directory_iterator(workspace / "run" / "checkpoints")) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("step_") && name.size() == std::string("step_00000000").size())
+        ++n_saved;
+    }
+  }
+  CHECK(n_saved == 1);
+  CHECK(launcher->wait().exit_code == 143);
 }
 
 TEST_CASE("a signal to the launcher stops all with one save", "[cli][distributed]") {

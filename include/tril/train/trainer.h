@@ -113,6 +113,7 @@ class Trainer {
   /// Goes on from a stored state, with the choices of this process.
   void adopt(const CheckpointState& stored);
   void check_weights();
+  void wait_until_saved();
 
   /// First window of a micro-step of the coming step; micro_step = micro_batches_: of the step
   /// after it.
