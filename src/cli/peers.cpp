@@ -45,14 +45,13 @@ void require_same_as_first(const World& world,
       first.empty() ? "none" : first));
 }
 
-/// Of all parameters: a block, and the larger one of the next block and the embeddings (or head).
-double share_of_two_units(const ModelConfig& model) {
+/// Two blocks, of all parameters: no unit that is lent is larger than one.
+double share_of_two_blocks(const ModelConfig& model) {
   ModelConfig empty = model;
   empty.n_blocks = 0;
   const auto all = static_cast<double>(parameter_count(model));
   const auto outside = static_cast<double>(parameter_count(empty));
-  const double block = (all - outside) / static_cast<double>(model.n_blocks);
-  return (block + std::max(block, model.tie_embeddings ? outside : outside / 2)) / all;
+  return 2 * (all - outside) / static_cast<double>(model.n_blocks) / all;
 }
 
 /// What another process has said before it failed; waits a moment for it.
@@ -178,7 +177,7 @@ MemoryEstimate estimate_memory_of_one(const RunConfig& config, bool bf16, const 
   const auto n = static_cast<double>(world.size);
   if (config.distributed.shard != Shard::kNone) estimate.moments /= n;
   if (config.distributed.shard == Shard::kFull) {  // its share, and two units
-    const double share = std::min(1.0, 1.0 / n + share_of_two_units(config.model));
+    const double share = std::min(1.0, 1.0 / n + share_of_two_blocks(config.model));
     estimate.weights *= share;
     estimate.gradients *= share;
   }
