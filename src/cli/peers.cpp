@@ -45,13 +45,13 @@ void require_same_as_first(const World& world,
       first.empty() ? "none" : first));
 }
 
-/// Two blocks, of all parameters: no unit that is lent is larger than one.
-double share_of_two_blocks(const ModelConfig& model) {
+/// The share of all parameters that lies in one block.
+double share_of_block(const ModelConfig& model) {
   ModelConfig empty = model;
   empty.n_blocks = 0;
   const auto all = static_cast<double>(parameter_count(model));
   const auto outside = static_cast<double>(parameter_count(empty));
-  return 2 * (all - outside) / static_cast<double>(model.n_blocks) / all;
+  return (all - outside) / static_cast<double>(model.n_blocks) / all;
 }
 
 /// What another process has said before it failed; waits a moment for it.
@@ -176,10 +176,13 @@ MemoryEstimate estimate_memory_of_one(const RunConfig& config, bool bf16, const 
   MemoryEstimate estimate = estimate_memory(own, bf16);
   const auto n = static_cast<double>(world.size);
   if (config.distributed.shard != Shard::kNone) estimate.moments /= n;
-  if (config.distributed.shard == Shard::kFull) {  // its share, and two units
-    const double share = std::min(1.0, 1.0 / n + share_of_two_blocks(config.model));
-    estimate.weights *= share;
-    estimate.gradients *= share;
+  if (config.distributed.shard == Shard::kFull) {
+    // Its share, and of weights two blocks; of gradients one, and the vocabulary's, before they are
+    // sent.
+    const double block = share_of_block(config.model);
+    const double outside = 1.0 - static_cast<double>(config.model.n_blocks) * block;
+    estimate.weights *= std::min(1.0, 1.0 / n + 2 * block);
+    estimate.gradients *= std::min(1.0, 1.0 / n + block + std::max(block, outside));
   }
   return estimate;
 }
