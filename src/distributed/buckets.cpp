@@ -110,6 +110,29 @@ std::vector<Bucket> plan_buckets_by_unit(const std::vector<int64_t>& sizes,
   return result;
 }
 
+Bucket cut_evenly(Bucket bucket, int64_t n_processes) {
+  lay_out_in_a_row(bucket, n_processes);
+  bucket.whole_members = false;
+  return bucket;
+}
+
+std::vector<SlotPart> parts_in_slot(const Bucket& bucket, int64_t rank) {
+  std::vector<SlotPart> result;
+  const int64_t slot_begin = rank * bucket.slot, slot_end = slot_begin + bucket.slot;
+  for (size_t m = 0; m < bucket.members.size(); ++m) {
+    const BucketMember& member = bucket.members[m];
+    const int64_t begin = std::max(slot_begin, member.offset);
+    const int64_t end = std::min(slot_end, member.offset + member.count);
+    if (begin >= end) continue;
+    result.push_back({.member = m,
+                      .begin = begin - member.offset,
+                      .count = end - begin,
+                      .slot_offset = begin - slot_begin,
+                      .bucket_offset = begin});
+  }
+  return result;
+}
+
 RowShare share_of_rows(int64_t rows, int64_t rank, int64_t n_processes) {
   const int64_t begin = rows * rank / n_processes;
   return {begin, rows * (rank + 1) / n_processes - begin};

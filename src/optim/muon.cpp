@@ -40,13 +40,17 @@ Muon::Muon(const std::vector<NamedTensor>& matrices,
   }
 }
 
+torch::Tensor kept_share(double learning_rate, double weight_decay, const GradientNorm& gradient) {
+  return 1.0 - (1.0 - gradient.found_inf) * (learning_rate * weight_decay);
+}
+
 void Muon::step(double learning_rate, const GradientNorm& gradient) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor alive = 1.0 - gradient.found_inf;  // 1, or 0: nothing may change
   const torch::Tensor is_bad = gradient.found_inf.gt(0);
   for (Batch& batch : batches_) {
     const double batch_rate = learning_rate * batch.rate_factor;
-    const torch::Tensor keep = 1.0 - alive * (batch_rate * config_.weight_decay);
+    const torch::Tensor keep = kept_share(batch_rate, config_.weight_decay, gradient);
     std::vector<torch::Tensor> gradients;
     gradients.reserve(batch.matrices.size());
     for (const auto& matrix : batch.matrices) gradients.push_back(matrix.grad());

@@ -90,6 +90,7 @@ ShardPlan plan_shards(const std::vector<NamedTensor>& trained,
   for (const NamedTensor& parameter : trained) sizes.push_back(parameter.tensor.numel());
   ShardPlan plan;
   plan.buckets = plan_buckets(sizes, whole, n_processes, bucket_numbers);
+  plan.update_buckets = plan.buckets;
   plan.is_lent.resize(plan.buckets.size(), false);
   return plan;
 }
@@ -114,15 +115,16 @@ ShardPlan plan_lent_shards(const std::vector<NamedTensor>& parameters,
     units.push_back(part.unit);
     is_whole.push_back(whole[part.parameter]);
   }
-  plan.buckets =
+  plan.update_buckets =
       plan_buckets_by_unit(sizes, is_whole, units, n_processes, bucket_numbers, unit_of_bucket);
   const bool head_is_tied = find_tensor(parameters, "lm_head.weight") == nullptr;
-  for (size_t b = 0; b < plan.buckets.size(); ++b) {
-    for (BucketMember& member : plan.buckets[b].members) {
+  for (size_t b = 0; b < plan.update_buckets.size(); ++b) {
+    for (BucketMember& member : plan.update_buckets[b].members) {
       const UnitPart& part = parts[member.parameter];
       member.parameter = part.parameter;
       member.begin = part.begin;
     }
+    plan.buckets.push_back(cut_evenly(plan.update_buckets[b], n_processes));
     plan.is_lent.push_back(unit_of_bucket[b] != kAlwaysThere);
     if (!plan.is_lent[b]) continue;
     const auto unit = static_cast<size_t>(unit_of_bucket[b]);

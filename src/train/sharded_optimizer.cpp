@@ -11,7 +11,9 @@ ShardedOptimizer::ShardedOptimizer(const std::vector<NamedTensor>& parameters,
     : parameters_(parameters),
       trained_(without_frozen(parameters, config.frozen)),
       group_(group),
-      options_(trained_[0].tensor.options().requires_grad(false)) {
+      options_(trained_[0].tensor.options().requires_grad(false)),
+      config_(config),
+      rates_(parameters, config.layer_decay) {
   std::vector<bool> takes_muon;
   for (const NamedTensor& parameter : trained_) {
     takes_muon.push_back(config.name == OptimizerName::kMuon && is_muon_matrix(parameter));
@@ -22,11 +24,16 @@ ShardedOptimizer::ShardedOptimizer(const std::vector<NamedTensor>& parameters,
                       ? plan_lent_shards(parameters, trained_, takes_muon, group.size(), numbers)
                       : plan_shards(trained_, takes_muon, group.size(), numbers),
                   group);
+  updates_.emplace(trained_, *shards_, group);
+  parts_ = updates_->own_parts();
+  for (const OwnPart& part : shards_->own_parts()) {
+    if (!updates_->has(part.bucket)) parts_.push_back(part);
+  }
   std::vector<NamedTensor> parts;
-  for (const auto& part : shards_->own_parts()) parts.push_back({part.name, part.values});
-  optimizer_.emplace(parts, config, LayerRates(parameters, config.layer_decay));
+  for (const OwnPart& part : parts_) parts.push_back({part.name, part.values});
+  optimizer_.emplace(parts, config, rates_);
   reducer_.emplace(
-      group, tensors_of(trained_), shards_->buckets(), ReduceTo::kOwner, wire_type(distributed));
+      group, tensors_of(trained_), buckets(), ReduceTo::kOwner, wire_type(distributed));
 }
 
 void ShardedOptimizer::zero_grad() {
@@ -39,30 +46,40 @@ GradientNorm ShardedOptimizer::reduce_gradients(double max_norm) {
   const torch::NoGradGuard no_grad;
   reducer_->finish();
   torch::Tensor squares = torch::zeros({}, options_);
-  for (const auto& part : shards_->own_parts()) {
+  for (const OwnPart& part : parts_) {
     part.values.mutable_grad() = reducer_->own_sums(part.bucket)
                                      .narrow(0, part.slot_offset, part.values.numel())
                                      .view(part.values.sizes());
   }
-  if (!shards_->own_parts().empty())
+  if (!parts_.empty())
     squares = torch::stack(at::_foreach_norm(optimizer_->gradients())).square().sum();
   group_.all_reduce(squares, Combine::kSum);
   return gradient_norm_of(squares.sqrt(), max_norm);
 }
 
 void ShardedOptimizer::step(double factor, const GradientNorm& gradient) {
+  updates_->begin();
   optimizer_->step(factor, gradient);
+  updates_->apply([&](const std::string& parameter) {
+    const double rate = factor * config_.matrix_learning_rate * rates_.factor(parameter);
+    return kept_share(rate, config_.weight_decay, gradient);
+  });
   shards_->send_updates();
 }
 
 double ShardedOptimizer::take_exposed_seconds() {
-  return reducer_->take_exposed_seconds() + shards_->take_exposed_seconds();
+  return reducer_->take_exposed_seconds() + updates_->take_exposed_seconds() +
+         shards_->take_exposed_seconds();
+}
+
+torch::Tensor ShardedOptimizer::empty_flat(size_t bucket) const {
+  return torch::zeros({buckets()[bucket].slot * group_.size()}, options_);
 }
 
 std::vector<ShardedOptimizer::FlatMoment> ShardedOptimizer::flat_moments() const {
   std::vector<FlatMoment> result;
-  for (size_t b = 0; b < shards_->buckets().size(); ++b) {
-    if (shards_->buckets()[b].whole_members) {
+  for (size_t b = 0; b < buckets().size(); ++b) {
+    if (buckets()[b].whole_members) {
       result.push_back({b, "momentum."});
     } else {
       result.push_back({b, "exp_avg."});
@@ -75,7 +92,7 @@ std::vector<ShardedOptimizer::FlatMoment> ShardedOptimizer::flat_moments() const
 ShardedOptimizer::Tensors ShardedOptimizer::whole_moments() const {
   Tensors result;
   for (const FlatMoment& moment : flat_moments()) {
-    for (const BucketMember& member : shards_->buckets()[moment.bucket].members) {
+    for (const BucketMember& member : buckets()[moment.bucket].members) {
       const auto& [name, tensor] = trained_[member.parameter];
       if (member.begin == 0) result[moment.kind + name] = torch::zeros(tensor.sizes());
     }
@@ -102,8 +119,8 @@ std::vector<NamedTensor> ShardedOptimizer::state() {
   const Tensors own = own_state();
   const Tensors whole = group_.is_first() ? whole_moments() : Tensors();
   for (const FlatMoment& moment : flat_moments()) {
-    torch::Tensor flat = shards_->empty_flat(moment.bucket);
-    for (const auto& part : shards_->own_parts()) {
+    torch::Tensor flat = empty_flat(moment.bucket);
+    for (const OwnPart& part : parts_) {
       if (part.bucket != moment.bucket) continue;
       flat.narrow(0, part.bucket_offset, part.values.numel())
           .copy_(own.at(moment.kind + part.name).flatten());
@@ -111,7 +128,7 @@ std::vector<NamedTensor> ShardedOptimizer::state() {
     group_.start_all_gather(flat).wait();
     if (!group_.is_first()) continue;
     // On the CPU, where a save needs them: a GPU never holds more than one bucket's.
-    for (const BucketMember& member : shards_->buckets()[moment.bucket].members) {
+    for (const BucketMember& member : buckets()[moment.bucket].members) {
       run_of(whole, moment.kind, member).copy_(flat.narrow(0, member.offset, member.count));
     }
   }
@@ -137,14 +154,14 @@ void ShardedOptimizer::load(const Checkpoint* checkpoint) {
   group_.broadcast(step);
   if (own.contains("step")) own.at("step").copy_(step);
   for (const FlatMoment& moment : flat_moments()) {
-    torch::Tensor flat = shards_->empty_flat(moment.bucket);
+    torch::Tensor flat = empty_flat(moment.bucket);
     if (checkpoint != nullptr) {
-      for (const BucketMember& member : shards_->buckets()[moment.bucket].members) {
+      for (const BucketMember& member : buckets()[moment.bucket].members) {
         flat.narrow(0, member.offset, member.count).copy_(run_of(whole, moment.kind, member));
       }
     }
     group_.broadcast(flat);
-    for (const auto& part : shards_->own_parts()) {
+    for (const OwnPart& part : parts_) {
       if (part.bucket != moment.bucket) continue;
       own.at(moment.kind + part.name)
           .copy_(flat.narrow(0, part.bucket_offset, part.values.numel()).view(part.values.sizes()));
@@ -156,7 +173,7 @@ std::vector<torch::Tensor> ShardedOptimizer::gradient_squares() {
   const torch::NoGradGuard no_grad;
   torch::Tensor squares =
       torch::zeros({static_cast<int64_t>(trained_.size())}, options_.dtype(torch::kFloat64));
-  for (const auto& part : shards_->own_parts()) {
+  for (const OwnPart& part : parts_) {
     squares[static_cast<int64_t>(part.parameter)] +=
         part.values.grad().square().sum(torch::kFloat64);
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "matrix_updates.h"
 #include "tril/train/parallel_optimizer.h"
 #include "weight_shards.h"
 
@@ -18,7 +19,7 @@ int64_t bytes_of_moments(const Optimizer& optimizer);
 
 /// Parameters live in flat buckets, cut into one slot per process. Gradients are reduced to the
 /// slot's owner, which has the slot's moments and updates it. AdamW works number by number, so a
-/// slot may end anywhere; a matrix of Muon is one process's, whole.
+/// slot may end anywhere; a matrix of Muon is updated by one process, whole.
 ///   optimizer  every process has all weights, and receives all slots after the update
 ///   full       of the weights every process keeps its slots; a unit's (a block, a piece of the
 ///              embeddings or of the head) are gathered when it computes, forward and backward
@@ -54,6 +55,9 @@ class ShardedOptimizer : public ParallelOptimizer {
   std::vector<FlatMoment> flat_moments() const;
   /// Zeros on the CPU under the names of a checkpoint: each parameter's moments, whole.
   Tensors whole_moments() const;
+  const std::vector<Bucket>& buckets() const { return shards_->plan().update_buckets; }
+  /// Zeros for all slots of one of them.
+  torch::Tensor empty_flat(size_t bucket) const;
   /// The run of a whole moment that a member stands for.
   torch::Tensor run_of(const Tensors& whole,
                        const std::string& kind,
@@ -66,7 +70,11 @@ class ShardedOptimizer : public ParallelOptimizer {
   ProcessGroup& group_;
   torch::TensorOptions options_;  ///< of weights
   std::optional<WeightShards> shards_;
-  std::optional<Optimizer> optimizer_;  ///< over the own parts
+  std::optional<MatrixUpdates> updates_;
+  std::vector<OwnPart> parts_;  ///< what this process updates
+  OptimizerConfig config_;
+  LayerRates rates_;
+  std::optional<Optimizer> optimizer_;  ///< over parts_
   std::optional<GradientReducer> reducer_;
 };
 

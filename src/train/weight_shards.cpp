@@ -1,8 +1,6 @@
 #include "weight_shards.h"
 
 #include <ATen/autocast_mode.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -25,7 +23,8 @@ WeightShards::WeightShards(const std::vector<NamedTensor>& trained,
     }
     weights.slot = own_slot_of(weights.flat, b);
     weights_.push_back(weights);
-    find_own_parts(b);
+    const auto parts = own_parts_of(plan_.buckets[b], b, trained_, group_.rank(), weights.slot);
+    own_parts_.insert(own_parts_.end(), parts.begin(), parts.end());
     if (plan_.is_lent[b]) {
       hide(b);
       drop(b);
@@ -34,11 +33,6 @@ WeightShards::WeightShards(const std::vector<NamedTensor>& trained,
     }
   }
   hide_cut_ones();  // all their parts have been read
-}
-
-std::string WeightShards::member_name(const BucketMember& member) const {
-  const std::string& name = trained_[member.parameter].name;
-  return is_cut(member) ? fmt::format("{}[{}]", name, member.begin) : name;
 }
 
 torch::Tensor WeightShards::empty_flat(size_t bucket) const {
@@ -54,39 +48,10 @@ bool WeightShards::is_cut(const BucketMember& member) const {
   return member.count != trained_[member.parameter].tensor.numel();
 }
 
-void WeightShards::find_own_parts(size_t bucket) {
-  const int64_t slot_begin = group_.rank() * plan_.buckets[bucket].slot;
-  const int64_t slot_end = slot_begin + plan_.buckets[bucket].slot;
-  for (const BucketMember& member : plan_.buckets[bucket].members) {
-    const int64_t begin = std::max(slot_begin, member.offset);
-    const int64_t end = std::min(slot_end, member.offset + member.count);
-    if (begin >= end) continue;
-    const torch::Tensor& parameter = trained_[member.parameter].tensor;
-    torch::Tensor values = weights_[bucket].slot.narrow(0, begin - slot_begin, end - begin);
-    // The rules ask for the number of dimensions: a part of a matrix is a matrix of one row.
-    if (end - begin == parameter.numel()) {
-      values = values.view(parameter.sizes());
-    } else if (parameter.dim() >= 2) {
-      values = values.unsqueeze(0);
-    }
-    own_parts_.push_back({.bucket = bucket,
-                          .parameter = member.parameter,
-                          .name = member_name(member),
-                          .begin = member.begin + begin - member.offset,
-                          .slot_offset = begin - slot_begin,
-                          .bucket_offset = begin,
-                          .values = values});
-  }
-}
-
 /// The optimizer's views go with it.
 void WeightShards::move_slot(size_t bucket, const torch::Tensor& slot) {
   weights_[bucket].slot = slot;
-  for (OwnPart& part : own_parts_) {
-    if (part.bucket != bucket) continue;
-    part.values.set_data(
-        slot.narrow(0, part.slot_offset, part.values.numel()).view(part.values.sizes()));
-  }
+  move_parts(own_parts_, bucket, slot);
 }
 
 /// The parameters of a bucket become views of its flat weights. One that is cut lies in several
@@ -122,8 +87,7 @@ void WeightShards::hide_cut_ones() {
 }
 
 void WeightShards::hold_nothing(torch::Tensor parameter) const {
-  // Of the same shape, for those who only ask for it.
-  parameter.set_data(torch::zeros({1}, options_).expand(parameter.sizes()));
+  parameter.set_data(shape_only(parameter.sizes(), options_));
 }
 
 void WeightShards::start_gathering(size_t bucket) {

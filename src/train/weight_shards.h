@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "own_parts.h"
 #include "shard_plan.h"
 #include "tril/distributed/process_group.h"
 
@@ -17,26 +18,11 @@ namespace tril {
 /// units' are there at once. Every process acquires the same units in the same order.
 class WeightShards : public WeightLender {
  public:
-  /// The part of a parameter that lies in this process's slot of a bucket.
-  struct OwnPart {
-    size_t bucket = 0;
-    size_t parameter = 0;       ///< number among the trained ones
-    std::string name;           ///< the member's, see member_name()
-    int64_t begin = 0;          ///< in the parameter
-    int64_t slot_offset = 0;    ///< in the slot
-    int64_t bucket_offset = 0;  ///< in the bucket
-    torch::Tensor values;  ///< a view of the slot, wherever that is; 2-D where the parameter is
-  };
-
   /// The parameters move into flat memory. `group` must outlive this object.
   WeightShards(const std::vector<NamedTensor>& trained, ShardPlan plan, ProcessGroup& group);
 
-  const std::vector<Bucket>& buckets() const { return plan_.buckets; }
+  const ShardPlan& plan() const { return plan_; }
   const std::vector<OwnPart>& own_parts() const { return own_parts_; }
-  /// A parameter's name; with its begin where a member is only a run of its numbers.
-  std::string member_name(const BucketMember& member) const;
-  /// Zeros for all slots of a bucket: (slot * processes).
-  torch::Tensor empty_flat(size_t bucket) const;
 
   /// After an update of the own parts: all receive what is always there.
   void send_updates();
@@ -65,8 +51,8 @@ class WeightShards : public WeightLender {
     Pending pending;  ///< gathers `flat`
   };
 
+  torch::Tensor empty_flat(size_t bucket) const;
   torch::Tensor own_slot_of(const torch::Tensor& flat, size_t bucket) const;
-  void find_own_parts(size_t bucket);
   void move_slot(size_t bucket, const torch::Tensor& slot);
   bool is_cut(const BucketMember& member) const;
   void start_gathering(size_t bucket);

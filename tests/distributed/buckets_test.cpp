@@ -73,6 +73,33 @@ TEST_CASE("matrices that must be whole are shared out evenly", "[distributed]") 
   }
 }
 
+TEST_CASE("a bucket of whole matrices is cut evenly for their weights", "[distributed]") {
+  // One matrix is most of it: whole, the largest slot is 1000 numbers.
+  const std::vector<int64_t> sizes = {1000, 64, 64, 100};
+  const auto buckets = plan_buckets(sizes, std::vector<bool>(4, true), 4, int64_t{1} << 30);
+  REQUIRE(buckets.size() == 1);
+  REQUIRE(buckets[0].slot == 1008);
+  const Bucket even = cut_evenly(buckets[0], 4);
+  require_sound({even}, sizes, std::vector<bool>(4, false), 4);
+  CHECK(even.slot <= 1228 / 4 + 2 * kSlotAlignment);
+
+  // The parts in the slots are all numbers of all members, once and in their places.
+  for (const Bucket& bucket : {buckets[0], even}) {
+    std::vector<int64_t> found(4, 0);
+    for (int64_t rank = 0; rank < 4; ++rank) {
+      for (const SlotPart& part : parts_in_slot(bucket, rank)) {
+        const BucketMember& member = bucket.members[part.member];
+        CHECK(part.begin == found[member.parameter]);
+        CHECK(part.bucket_offset == member.offset + part.begin);
+        CHECK(part.bucket_offset == rank * bucket.slot + part.slot_offset);
+        CHECK(part.slot_offset + part.count <= bucket.slot);
+        found[member.parameter] += part.count;
+      }
+    }
+    CHECK(found == sizes);
+  }
+}
+
 TEST_CASE("a batch's rows are shared out without gaps", "[distributed]") {
   for (int64_t rows = 1; rows <= 13; ++rows) {
     for (int64_t n = 1; n <= rows; ++n) {

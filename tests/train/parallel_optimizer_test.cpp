@@ -166,7 +166,7 @@ TEST_CASE("shared-out weights are gathered unit by unit and train the same, a pa
       for (const auto name : {OptimizerName::kAdamW, OptimizerName::kMuon}) {
         OptimizerConfig config = optimizer_config(name, /*grad_clip=*/0);
         config.epsilon = 1e-3;  // an untied head of 3000 rows has gradients of about 1e-4
-        for (const int64_t n : {2, 3}) {
+        for (const int64_t n : {2, 3, 5}) {
           for_each_rank(n, [&](ProcessGroup& group) {
             const Outcome whole = train(&group, config, Shard::kOptimizer, 6, {}, model);
             const Outcome shared = train(&group, config, Shard::kFull, 6, {}, model);
@@ -238,17 +238,38 @@ TEST_CASE("a shared-out optimizer saves what a single process loads, and the oth
   }
 }
 
+TEST_CASE("shared-out matrices of Muon do not change in a step that must change nothing",
+          "[distributed][train]") {
+  const auto config = optimizer_config(OptimizerName::kMuon, 0);
+  for_each_rank(4, [&](ProcessGroup& group) {
+    const auto spoil = [&](ParallelOptimizer& optimizer, GPT& model, int) {
+      const auto weights = [&] {
+        const auto held = optimizer.hold_weights();
+        const torch::NoGradGuard no_grad;
+        return model->forward(tiny_ids(2, 8));
+      };
+      const torch::Tensor before = weights();
+      GradientNorm bad = gradient_norm_of(torch::full({}, INFINITY), 0);
+      optimizer.step(1.0, bad);
+      TRIL_MUST(weights().equal(before));
+    };
+    train(&group, config, Shard::kFull, 1, spoil);
+  });
+}
+
 TEST_CASE("squares of gradients are those of the sums, whoever has them", "[distributed][train]") {
   const auto config = optimizer_config(OptimizerName::kMuon, 0);
-  for_each_rank(3, [&](ProcessGroup& group) {
-    std::vector<torch::Tensor> copied, shared;
-    train(&group, config, Shard::kNone, 1, [&](ParallelOptimizer& optimizer, GPT&, int) {
-      copied = optimizer.gradient_squares();
+  for (const Shard shard : {Shard::kOptimizer, Shard::kFull}) {
+    for_each_rank(3, [&](ProcessGroup& group) {
+      std::vector<torch::Tensor> copied, shared;
+      train(&group, config, Shard::kNone, 1, [&](ParallelOptimizer& optimizer, GPT&, int) {
+        copied = optimizer.gradient_squares();
+      });
+      train(&group, config, shard, 1, [&](ParallelOptimizer& optimizer, GPT&, int) {
+        shared = optimizer.gradient_squares();
+      });
+      TRIL_MUST(copied.size() == shared.size());
+      for (size_t i = 0; i < copied.size(); ++i) TRIL_MUST(copied[i].allclose(shared[i], 1e-5));
     });
-    train(&group, config, Shard::kOptimizer, 1, [&](ParallelOptimizer& optimizer, GPT&, int) {
-      shared = optimizer.gradient_squares();
-    });
-    TRIL_MUST(copied.size() == shared.size());
-    for (size_t i = 0; i < copied.size(); ++i) TRIL_MUST(copied[i].allclose(shared[i], 1e-5));
-  });
+  }
 }

@@ -45,6 +45,19 @@ std::vector<Bucket> plan_buckets_by_unit(const std::vector<int64_t>& sizes,
                                          int64_t bucket_numbers,
                                          std::vector<int64_t>& unit_of_bucket);
 
+/// The same members, one after the other, in slots that are cut wherever they fall.
+Bucket cut_evenly(Bucket bucket, int64_t n_processes);
+
+/// The part of a member that lies in one process's slot.
+struct SlotPart {
+  size_t member = 0;
+  int64_t begin = 0;  ///< in the member
+  int64_t count = 0;
+  int64_t slot_offset = 0;
+  int64_t bucket_offset = 0;
+};
+std::vector<SlotPart> parts_in_slot(const Bucket& bucket, int64_t rank);
+
 /// The rows of a batch that one process takes: as equal as they can be.
 struct RowShare {
   int64_t begin = 0;

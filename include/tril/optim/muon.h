@@ -49,6 +49,10 @@ class Muon {
   std::vector<Batch> batches_;
 };
 
+/// What a step at this rate leaves of a weight before it adds the update: 1 - rate * decay, or 1
+/// where nothing may change. 0-dim.
+torch::Tensor kept_share(double learning_rate, double weight_decay, const GradientNorm& gradient);
+
 /// Bounds the working memory of a step: three tensors of this many numbers.
 inline constexpr int64_t kMuonBatchElements = int64_t{1} << 24;
 
