@@ -175,9 +175,11 @@ CommandEntry add_prepare_command(CLI::App& app, CommonOptions& common) {
                       "Files, folders (all .txt and .jsonl below), patterns ('texts/*.jsonl.zst'); "
                       ".gz and .zst are decompressed");
   command
-      ->add_option("--tokenizer",
-                   args->options.tokenizer,
-                   "char, byte, gpt2, a tokenizer.json, or nanoGPT's meta.pkl")
+      ->add_option(
+          "--tokenizer",
+          args->options.tokenizer,
+          "char, bpe:N (learns N ids from the text), byte, gpt2, a tokenizer.json, or nanoGPT's "
+          "meta.pkl")
       ->capture_default_str();
   command->add_option(
       "--vocab", args->vocab, "With gpt2: the folder of encoder.json and vocab.bpe");

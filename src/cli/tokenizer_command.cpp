@@ -20,15 +20,17 @@
 #include "tril/base/json.h"
 #include "tril/base/utf8.h"
 #include "tril/tokenizer/bpe_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 #include "tril/tokenizer/tokenizer.h"
 
 namespace tril::cli {
 
 std::unique_ptr<Tokenizer> open_tokenizer(const TokenizerArguments& args) {
-  if (args.tokenizer == "char") {
+  if (is_learned(args.tokenizer)) {
     throw ConfigError(
-        "--tokenizer char: a character vocabulary belongs to a text; give the "
-        "tokenizer.json of a run or of tril prepare");
+        fmt::format("--tokenizer {}: its vocabulary belongs to a text; give the tokenizer.json of "
+                    "a run or of tril prepare",
+                    args.tokenizer));
   }
   return make_tokenizer(args.tokenizer, args.vocab);
 }

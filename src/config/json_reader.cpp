@@ -92,6 +92,16 @@ std::vector<std::string> keywords_of(const Rule& rule) {
   return keywords;
 }
 
+/// "bpe:N" stands for "bpe:" and a number.
+bool is_keyword(std::string_view text, const std::vector<std::string>& keywords) {
+  return std::any_of(keywords.begin(), keywords.end(), [&](std::string_view keyword) {
+    if (!keyword.ends_with(":N")) return text == keyword;
+    keyword.remove_suffix(1);
+    if (!text.starts_with(keyword) || text.size() == keyword.size()) return false;
+    return text.find_first_not_of("0123456789", keyword.size()) == std::string_view::npos;
+  });
+}
+
 std::string absolute_path(const std::string& text, const Rule& rule, const Place& place) {
   std::filesystem::path path(text);
   if (rule.path == PathBase::kConfigFile) path = place.folder / path;
@@ -111,7 +121,7 @@ std::string absolute_path(const std::string& text, const Rule& rule, const Place
 std::string read_path(const Json& json, const Rule& rule, const Place& place) {
   const auto& text = json.get_ref<const std::string&>();
   const std::vector<std::string> keywords = keywords_of(rule);
-  if (std::find(keywords.begin(), keywords.end(), text) != keywords.end()) return text;
+  if (is_keyword(text, keywords)) return text;
   std::string expected;
   for (const std::string& keyword : keywords) {
     if (!keyword.empty()) expected += '"' + keyword + "\" or ";

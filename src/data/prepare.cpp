@@ -12,7 +12,7 @@
 #include "tril/base/file.h"
 #include "tril/base/utf8.h"
 #include "tril/data/nanogpt_meta.h"
-#include "tril/tokenizer/char_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 namespace tril {
 namespace fs = std::filesystem;
@@ -226,14 +226,16 @@ PrepareResult prepare(const PrepareOptions& options,
                       const TextHooks& hooks,
                       BlockExchange* exchange) try {
   check_options(options);
-  const bool want_vocabulary = options.tokenizer == "char";
+  std::unique_ptr<TokenizerLearner> learner;
+  if (is_learned(options.tokenizer)) learner = make_learner(options.tokenizer, options.special);
   PrepareResult result;
-  if (!want_vocabulary) result.tokenizer = make_data_tokenizer(options.tokenizer, options.vocab);
+  if (!learner) result.tokenizer = make_data_tokenizer(options.tokenizer, options.vocab);
   const std::vector<InputFile> files = find_input_files(options.inputs, hooks.notice);
   for (const InputFile& file : files) result.input_bytes += checked_text_file_size(file.path);
   result.input_files = static_cast<int64_t>(files.size());
 
-  const bool has_end_of_text = result.tokenizer && result.tokenizer->end_of_text() >= 0;
+  const bool has_end_of_text =
+      learner ? learner->has_end_of_text() : result.tokenizer->end_of_text() >= 0;
   TokenizeJob job{.files = files,
                   .rules = rules_of(options, files, has_end_of_text),
                   .special = options.special,
@@ -254,18 +256,16 @@ PrepareResult prepare(const PrepareOptions& options,
   // The size of a text on the disk is known; of a compressed, normalised or parsed one it is not.
   const bool share_of_unknown = job.split.kind == SplitRule::Kind::kShare &&
                                 !(job.rules.running_text && knows_text_bytes(job));
-  const bool scan_first = want_vocabulary || share_of_unknown;
+  const bool scan_first = learner || share_of_unknown;
   TextProgress progress(hooks, result.input_bytes * (scan_first ? 2 : 1));
   int64_t text_bytes = result.input_bytes;
   std::string scanned_fingerprint;
   if (scan_first) {
-    CharVocabularyBuilder vocabulary;
-    const ScannedText scanned =
-        scan_documents(job, want_vocabulary ? &vocabulary : nullptr, progress);
+    const ScannedText scanned = scan_documents(job, learner.get(), progress);
     text_bytes = scanned.text_bytes;
     scanned_fingerprint = scanned.fingerprint;
     if (text_bytes == 0) throw_no_text(options);
-    if (want_vocabulary) result.tokenizer = std::make_shared<CharTokenizer>(vocabulary.finish());
+    if (learner) result.tokenizer = learner->learn([&] { progress.poll(); });
   }
   job.split.cut = validation_begin(text_bytes, options.validation_fraction);
 

@@ -15,11 +15,13 @@
 #include "tril/data/hdf5_tokens.h"
 #include "tril/data/nanogpt_meta.h"
 #include "tril/data/prepare.h"
-#include "tril/tokenizer/char_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 namespace tril {
 namespace fs = std::filesystem;
 namespace {
+
+using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
 // A new number makes every cached text anew: raise it when the same text would give other files.
 constexpr int kFormatVersion = 1;
@@ -124,7 +126,7 @@ Text examine(const TextSource& source, const TextHooks& hooks) {
   return text;
 }
 
-/// `tokenizer`: its fingerprint, or "char" for the vocabulary of the text itself.
+/// `tokenizer`: its fingerprint, or the name of one that is learned from the text itself.
 std::string entry_key(const Text& text, const std::string& tokenizer) {
   return fingerprint(fmt::format("tril text cache {}\ntext {}\nvalidation {}\ncut {}\n{}\n",
                                  kFormatVersion,
@@ -175,18 +177,18 @@ void write_tokens(const Text& text,
   if (!notice.empty() && hooks.notice) hooks.notice(notice);
 }
 
-CharTokenizer vocabulary_of(const Text& text, TextProgress& progress) {
-  CharVocabularyBuilder builder;
-  scan_documents(job_of({text.source.text}), &builder, progress);
-  if (text.source.validation_text) {
-    scan_documents(job_of({*text.source.validation_text}), &builder, progress);
-  }
-  return builder.finish();
+TokenizerPtr learn(const std::string& name,
+                   const std::vector<fs::path>& texts,
+                   TextProgress& progress) {
+  const auto learner = make_learner(name);
+  for (const fs::path& text : texts) scan_documents(job_of({text}), learner.get(), progress);
+  return learner->learn([&] { progress.poll(); });
 }
 
-/// `tokenizer` null: the characters of the text.
+/// `tokenizer` null: the one that is learned from the text. One that is given may be that one too.
 TokenizedText tokenize(const TextSource& source,
-                       const std::shared_ptr<const Tokenizer>& tokenizer,
+                       const TokenizerPtr& tokenizer,
+                       const std::string& learned,
                        const TextHooks& hooks) try {
   const Text text = examine(source, hooks);
   const fs::path root = make_cache_root();
@@ -196,8 +198,8 @@ TokenizedText tokenize(const TextSource& source,
     result.made_now = made_now;
     return result;
   };
-  const CacheEntry from_text(root, entry_key(text, "char"));
-  if (tokenizer && tokenizer->kind() == "char") {
+  const CacheEntry from_text(root, entry_key(text, learned));
+  if (tokenizer) {
     // Usually the model's vocabulary was made from this very text: one entry serves both.
     std::optional<TokenizedText> found = from_text.open(text.has_validation());
     if (found && found->tokenizer->fingerprint() == tokenizer->fingerprint()) {
@@ -214,11 +216,10 @@ TokenizedText tokenize(const TextSource& source,
   if (source.validation_text) bytes += checked_text_file_size(*source.validation_text);
   TextProgress progress(hooks, tokenizer ? bytes : 2 * bytes);
   entry.make([&](const fs::path& folder) {
-    if (tokenizer) {
-      write_tokens(text, *tokenizer, folder, progress, hooks);
-    } else {
-      write_tokens(text, vocabulary_of(text, progress), folder, progress, hooks);
-    }
+    std::vector<fs::path> texts = {text.source.text};
+    if (text.source.validation_text) texts.push_back(*text.source.validation_text);
+    const TokenizerPtr made = tokenizer ? tokenizer : learn(learned, texts, progress);
+    write_tokens(text, *made, folder, progress, hooks);
   });
   return finished(entry.reopen(text.has_validation()), true);
 } catch (const fs::filesystem_error& error) {
@@ -230,23 +231,24 @@ TokenizedText tokenize(const TextSource& source,
 TokenizedText tokenize_cached(const TextSource& source,
                               const std::string& tokenizer,
                               const TextHooks& hooks) {
-  if (tokenizer == "char") return tokenize(source, nullptr, hooks);
-  return tokenize(source, make_data_tokenizer(tokenizer), hooks);
+  if (is_learned(tokenizer)) return tokenize(source, nullptr, tokenizer, hooks);
+  return tokenize(source, make_data_tokenizer(tokenizer), "char", hooks);
 }
 
 TokenizedText tokenize_cached(const TextSource& source,
                               std::shared_ptr<const Tokenizer> tokenizer,
-                              const TextHooks& hooks) {
-  return tokenize(source, tokenizer, hooks);
+                              const TextHooks& hooks,
+                              const std::string& learned) {
+  return tokenize(source, tokenizer, learned, hooks);
 }
 
-CharTokenizer characters_of_texts(const std::vector<fs::path>& texts, const TextHooks& hooks) {
+std::shared_ptr<const Tokenizer> learn_tokenizer(const std::string& name,
+                                                 const std::vector<fs::path>& texts,
+                                                 const TextHooks& hooks) {
   int64_t bytes = 0;
   for (const fs::path& text : texts) bytes += checked_text_file_size(text);
   TextProgress progress(hooks, bytes);
-  CharVocabularyBuilder builder;
-  for (const fs::path& text : texts) scan_documents(job_of({text}), &builder, progress);
-  return builder.finish();
+  return learn(name, texts, progress);
 }
 
 TokenFile hdf5_cached(const fs::path& path,

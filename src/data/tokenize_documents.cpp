@@ -235,7 +235,7 @@ TokenizedParts tokenize_documents(const TokenizeJob& job,
 }
 
 ScannedText scan_documents(const TokenizeJob& job,
-                           CharVocabularyBuilder* vocabulary,
+                           TokenizerLearner* learner,
                            TextProgress& progress) {
   DocumentReader reader(
       job.files, job.rules, nullptr, job.special, [&](int64_t n_bytes) { progress.add(n_bytes); });
@@ -246,12 +246,12 @@ ScannedText scan_documents(const TokenizeJob& job,
       if (piece.starts_document) document_begin = piece.file_offset;
       scanned.documents += piece.starts_document ? 1 : 0;
       scanned.text_bytes += static_cast<int64_t>(piece.end - piece.begin);
-      if (vocabulary == nullptr) continue;
+      if (learner == nullptr) continue;
       const bool lines =
           job.files[piece.file].kind == InputFile::Kind::kJsonLines && !job.rules.running_text;
       try {
-        vocabulary->add(std::string_view(block.text).substr(piece.begin, piece.end - piece.begin));
-        if (piece.ends_document) vocabulary->end_text();
+        learner->add(std::string_view(block.text).substr(piece.begin, piece.end - piece.begin));
+        if (piece.ends_document) learner->end_text();
       } catch (const EncodeError& error) {
         const int64_t offset = lines ? error.offset() : document_begin + error.offset();
         reader.throw_located(error, piece.file, offset, lines ? piece.file_offset : 0);

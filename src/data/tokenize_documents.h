@@ -11,7 +11,7 @@
 #include "document_reader.h"
 #include "tril/data/prepare.h"
 #include "tril/distributed/block_exchange.h"
-#include "tril/tokenizer/char_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 namespace tril {
 
@@ -62,9 +62,9 @@ struct ScannedText {
   std::string fingerprint;
 };
 
-/// Reads everything once; its characters go to `vocabulary`, unless that is null.
+/// Reads everything once; the texts go to `learner`, unless that is null.
 ScannedText scan_documents(const TokenizeJob& job,
-                           CharVocabularyBuilder* vocabulary,
+                           TokenizerLearner* learner,
                            TextProgress& progress);
 
 /// Is the number of text bytes that of the bytes on the disk?

@@ -16,7 +16,7 @@
 #include "tril/data/prepare.h"
 #include "tril/data/tales.h"
 #include "tril/data/text_cache.h"
-#include "tril/tokenizer/char_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 namespace tril {
 namespace fs = std::filesystem;
@@ -82,12 +82,13 @@ struct OpenedSource {
 using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
 /// A text: its end is for validation, unless data.validation names one of its own. A null tokenizer
-/// stands for the characters of the text (and of the validation text).
+/// stands for the one that is learned from the text (and from the validation text).
 OpenedSource open_text(TextSource source,
                        const DataConfig& config,
                        const TokenizerPtr& tokenizer,
                        const TextHooks& hooks) {
-  TokenizedText text = tokenizer ? tokenize_cached(source, tokenizer, hooks)
+  const std::string learned = is_learned(config.tokenizer) ? config.tokenizer : "char";
+  TokenizedText text = tokenizer ? tokenize_cached(source, tokenizer, hooks, learned)
                                  : tokenize_cached(source, config.tokenizer, hooks);
   return {.train = std::move(text.train),
           .validation = std::move(text.validation),
@@ -203,13 +204,13 @@ std::optional<DataSource> find_validation(const DataConfig& config) {
 }
 
 /// The tokenizer that all files share. `tril prepare` puts it beside the tokens ("char" means that
-/// one); the config may name another, which must then fit. Null: the characters of the texts.
+/// one); the config may name another, which must then fit. Null: it is learned from the texts.
 TokenizerPtr choose_tokenizer(const DataConfig& config, const std::vector<DataSource>& sources) {
   const auto first = std::find_if(sources.begin(), sources.end(), [](const DataSource& source) {
     return source.kind != DataSource::Kind::kText;
   });
   if (first == sources.end()) {
-    return config.tokenizer == "char" ? nullptr : make_data_tokenizer(config.tokenizer);
+    return is_learned(config.tokenizer) ? nullptr : make_data_tokenizer(config.tokenizer);
   }
   const auto prepared = std::find_if(sources.begin(), sources.end(), [](const DataSource& source) {
     return source.kind == DataSource::Kind::kTril;
@@ -228,11 +229,11 @@ TokenizerPtr choose_tokenizer(const DataConfig& config, const std::vector<DataSo
   return load_tokenizer(beside);
 }
 
-/// Several texts whose characters are to be the vocabulary: it is that of all of them.
-TokenizerPtr characters_of(const std::vector<DataSource>& sources,
-                           const std::optional<DataSource>& validation,
-                           const DataConfig& config,
-                           const TextHooks& hooks) {
+/// From several texts: it is that of all of them.
+TokenizerPtr learn_from(const std::vector<DataSource>& sources,
+                        const std::optional<DataSource>& validation,
+                        const DataConfig& config,
+                        const TextHooks& hooks) {
   std::vector<fs::path> texts;
   for (const DataSource& source : sources) {
     texts.push_back(source.name == kTales ? cached_tales(config.tales_bytes, config.tales_seed).text
@@ -241,7 +242,7 @@ TokenizerPtr characters_of(const std::vector<DataSource>& sources,
   if (validation && validation->kind == DataSource::Kind::kText) {
     texts.push_back(validation->files.front());
   }
-  return std::make_shared<const CharTokenizer>(characters_of_texts(texts, hooks));
+  return learn_tokenizer(config.tokenizer, texts, hooks);
 }
 
 /// Puts the entries of data.train together, in their order.
@@ -348,7 +349,7 @@ TrainingData open_training_data(const DataConfig& config,
   if (!tokenizer) tokenizer = choose_tokenizer(config, sources);
   // Of one text, the cache makes the vocabulary and the ids together.
   if (!tokenizer && sources.size() > 1) {
-    tokenizer = characters_of(sources, validation, config, hooks);
+    tokenizer = learn_from(sources, validation, config, hooks);
   }
   const double fraction = validation ? 0 : config.validation_fraction;
   std::vector<OpenedSource> opened;

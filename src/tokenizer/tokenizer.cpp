@@ -12,6 +12,7 @@
 #include "tril/tokenizer/bpe_tokenizer.h"
 #include "tril/tokenizer/byte_tokenizer.h"
 #include "tril/tokenizer/char_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 namespace tril {
 
@@ -159,17 +160,18 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path,
                                           const std::filesystem::path& vocab_folder) {
   if (name_or_path == "byte") return make_byte_tokenizer();
   if (name_or_path == "gpt2") return load_gpt2_tokenizer(vocab_folder);
-  if (name_or_path == "char") {
+  if (is_learned(name_or_path)) {
     throw DataError(
-        "the tokenizer \"char\" takes its vocabulary from a text: give the path of the "
-        "tokenizer.json that was made with it");
+        fmt::format("the tokenizer \"{}\" takes its vocabulary from a text: give the path of the "
+                    "tokenizer.json that was made with it",
+                    name_or_path));
   }
   const std::filesystem::path path(name_or_path);
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return load_tokenizer_folder(path);
   if (!std::filesystem::exists(path, error)) {
     throw DataError(
-        fmt::format("no tokenizer '{}': expected \"byte\", \"char\", \"gpt2\", or the "
+        fmt::format("no tokenizer '{}': expected \"byte\", \"char\", \"bpe:N\", \"gpt2\", or the "
                     "path of a tokenizer.json",
                     name_or_path));
   }

@@ -83,6 +83,24 @@ TEST_CASE("a killed run on weighted files gives the same weights as one that was
   CHECK(weights_of(workspace, "straight", 10) == weights_of(workspace, "stopped", 10));
 }
 
+TEST_CASE("a run on a BPE vocabulary of its own text resumes, generates and evaluates",
+          "[cli][data]") {
+  const Workspace workspace;
+  const std::string bpe = " --set data.tokenizer=bpe:270";
+  workspace.require(kTinyTraining + ("straight" + bpe));
+  workspace.require(kTinyTraining + ("stopped" + bpe));
+  fs::remove_all(checkpoint_folder(workspace / "stopped", 10));
+  workspace.require("train --run-dir stopped --resume");
+  CHECK(weights_of(workspace, "straight", 10) == weights_of(workspace, "stopped", 10));
+  const auto info = workspace.json("tokenizer info --tokenizer straight/tokenizer.json --json");
+  CHECK(info.at("kind") == "bpe");
+  CHECK(info.at("vocab_size") <= 270);
+  workspace.require("generate straight --prompt the --max-new-tokens 4");
+  workspace.require("evaluate straight");
+  CHECK_THAT(refused(workspace.tril(kTinyTraining + ("x" + bpe + "0000")), 2),
+             ContainsSubstring("1048576"));
+}
+
 TEST_CASE("ids without a header train when their tokenizer is named", "[cli][data]") {
   const Workspace workspace;
   std::string ids;

@@ -473,6 +473,9 @@ TEST_CASE("a misspelt keyword is not taken for a path", "[config]") {
   CHECK_THAT(set_error({"data.tokenizer=chr"}), ContainsSubstring("Did you mean \"char\"?"));
   CHECK_THAT(set_error({"data.tokenizer=gtp2"}), ContainsSubstring("Did you mean \"gpt2\"?"));
   CHECK_THAT(set_error({"data.tokenizer=wordpiece"}), ContainsSubstring("\"gpt2\" or a path"));
+  CHECK_THAT(set_error({"data.tokenizer=bpe:4k"}), ContainsSubstring("\"bpe:N\""));
+  CHECK_THAT(set_error({"data.tokenizer=bpe:"}), ContainsSubstring("\"bpe:N\""));
+  CHECK(load_run_config(std::nullopt, {"data.tokenizer=bpe:4096"}).data.tokenizer == "bpe:4096");
   CHECK(load_run_config(std::nullopt, {"data.train=./tales"}).data.train ==
         (fs::current_path() / "tales").string());
   CHECK_FALSE(error_of(R"({"data": {"train": "a.txt\u0000b"}})").empty());

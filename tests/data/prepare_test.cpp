@@ -249,6 +249,40 @@ TEST_CASE("characters that lie across pieces and files stay whole", "[data]") {
   CHECK(first_difference(decode_folder(dir / "out"), text) == -1);
 }
 
+TEST_CASE("prepare learns a BPE vocabulary from all its files", "[data]") {
+  const TempDir dir;
+  write_text(dir / "a.txt", repeat("the cat sat. ", 60));
+  write_text(dir / "b.txt", repeat("quick foxes<|endoftext|> ", 60));
+  PrepareOptions options{.inputs = {dir / "a.txt", dir / "b.txt"}, .out = dir / "out"};
+  options.tokenizer = "bpe:290";
+  options.validation_fraction = 0;
+  const PrepareResult result = prepare(options);
+  const auto learns = [](const PrepareResult& prepared, std::string_view token) {
+    for (int64_t id = 256; id < prepared.tokenizer->vocab_size(); ++id) {
+      if (prepared.tokenizer->token_bytes(id) == token) return true;
+    }
+    return false;
+  };
+  CHECK(learns(result, " cat"));
+  CHECK(learns(result, " foxes"));
+  CHECK(learns(result, "endoftext"));
+  // Two files are two documents, and a marker in the text is text.
+  CHECK(result.train.documents == 2);
+  const auto ids = all_ids(TokenFile::open(dir / "out" / "train.tokens"));
+  CHECK(std::count(ids.begin(), ids.end(), result.tokenizer->end_of_text()) == 2);
+
+  options.out = dir / "special";
+  options.special = SpecialText::kBecomesId;
+  const PrepareResult special = prepare(options);
+  const auto marked = all_ids(TokenFile::open(dir / "special" / "train.tokens"));
+  CHECK(std::count(marked.begin(), marked.end(), special.tokenizer->end_of_text()) == 62);
+  CHECK(learns(special, " foxes"));
+  CHECK_FALSE(learns(special, "endoftext"));
+
+  options.tokenizer = "bpe:256";
+  CHECK_THROWS_WITH(prepare(options), ContainsSubstring("bpe:256") && ContainsSubstring("257"));
+}
+
 TEST_CASE("the result does not depend on the locale", "[data]") {
   const TempDir dir;
   const auto input = write_text(dir / "in.txt", "na\u00efve \u2014 \u65e5\u672c\u8a9e\n");

@@ -16,6 +16,7 @@
 #include "tril/base/error.h"
 #include "tril/base/file.h"
 #include "tril/data/prepare.h"
+#include "tril/tokenizer/bpe_trainer.h"
 #include "tril/tokenizer/byte_tokenizer.h"
 #include "tril/tokenizer/char_tokenizer.h"
 
@@ -165,6 +166,36 @@ TEST_CASE("a model's own tokenizer decides, and finds the entry made from the te
 
   const auto file = test.text("tokenizer.json", dump_json(larger->to_json()));
   CHECK(!tokenize_cached({.text = path}, file.string()).made_now);
+}
+
+TEST_CASE("a BPE vocabulary is learned from the text, and found by name or by itself", "[data]") {
+  const CacheTest test;
+  const std::string content = repeat("the cat sat on the mat. ", 50);
+  const auto path = test.text("a.txt", content);
+  const TextSource source{.text = path, .validation_fraction = 0.1};
+  const TokenizedText made = tokenize_cached(source, "bpe:280");
+  CHECK(made.made_now);
+  CHECK(decode(made) == content);
+
+  BpeTrainer trainer({.vocab_size = 280});
+  trainer.add(content);
+  const BpeTokenizer expected(trainer.train(), "the test's");
+  CHECK(made.tokenizer->fingerprint() == expected.fingerprint());
+  CHECK(made.tokenizer->end_of_text() >= 0);
+
+  CHECK_FALSE(tokenize_cached(source, "bpe:280").made_now);
+  CHECK(tokenize_cached(source, "bpe:270").made_now);
+  // A resumed run knows the tokenizer and what it was learned as.
+  CHECK_FALSE(tokenize_cached(source, made.tokenizer, {}, "bpe:280").made_now);
+  const TokenizedText smaller = tokenize_cached(source, "bpe:270");
+  const TokenizedText other = tokenize_cached(source, smaller.tokenizer, {}, "bpe:280");
+  CHECK(other.tokenizer->fingerprint() == smaller.tokenizer->fingerprint());
+  CHECK(all_ids(other.train) == all_ids(smaller.train));
+
+  // From a validation file too.
+  const TextSource two{.text = path, .validation_text = test.text("v.txt", repeat("qx", 500))};
+  const TokenizedText both = tokenize_cached(two, "bpe:280");
+  CHECK(both.tokenizer->token_bytes(all_ids(*both.validation)[0]).size() > 1);
 }
 
 TEST_CASE("text that cannot be used leaves nothing in the cache", "[data]") {

@@ -50,6 +50,20 @@ TEST_CASE("several texts share one vocabulary, and windows come from each by wei
   CHECK(n_first == Approx(750).margin(60));
 }
 
+TEST_CASE("a BPE vocabulary is learned from all texts of a list", "[data]") {
+  const DataTest test;
+  DataConfig config = of_list({{test.text("a.txt", repeat("the cat ", 50)).string(), 3},
+                               {test.text("b.txt", repeat("a fox ", 50)).string(), 1}});
+  config.tokenizer = "bpe:280";
+  const TrainingData data = open_data(config, 8);
+  std::set<std::string> learned;
+  for (int64_t id = 256; id < data.tokenizer->vocab_size(); ++id) {
+    learned.emplace(data.tokenizer->token_bytes(id));
+  }
+  CHECK(learned.contains(" cat"));
+  CHECK(learned.contains(" fox"));
+}
+
 TEST_CASE("a list of one is that one", "[data]") {
   const DataTest test;
   const fs::path text = test.text("a.txt", repeat("abc", 100));

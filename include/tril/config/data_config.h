@@ -66,7 +66,7 @@ struct DataConfig {
   TrainFiles train = kTales;         ///< "tales" or absolute paths
   std::string validation;            ///< absolute path, or "": the end of `train`
   double validation_fraction = 0.1;  ///< share of `train`; 0: no validation
-  std::string tokenizer = "char";    ///< "char", "byte", "gpt2" or an absolute path
+  std::string tokenizer = "char";    ///< "char", "bpe:N", "byte", "gpt2" or an absolute path
   Sampling sampling = Sampling::kShuffle;
   DataFormat format = DataFormat::kAuto;
   int64_t tales_bytes = 8'000'000;
@@ -102,11 +102,12 @@ struct DataConfig {
              .max_itself = false});
     v.field("tokenizer",
             self.tokenizer,
-            {.meaning = "`char` (one token per character of the whole text), `byte` (256 "
-                        "tokens), `gpt2` (50257 tokens, after scripts/fetch_gpt2_vocab.sh), or "
-                        "the path of a `tokenizer.json`. Prepared token files bring theirs along; "
+            {.meaning = "`char` (one token per character of the whole text), `bpe:N` (N byte-pair "
+                        "tokens learned from the whole text), `byte` (256 tokens), `gpt2` (50257 "
+                        "tokens, after scripts/fetch_gpt2_vocab.sh), or the path of a "
+                        "`tokenizer.json`. Prepared token files bring theirs along; "
                         "foreign ones (`format`) need it named",
-             .keywords = "char|byte|gpt2",
+             .keywords = "char|bpe:N|byte|gpt2",
              .path = PathBase::kConfigFile,
              .on_resume = OnResume::kMayChange});
     v.field("sampling",

@@ -35,7 +35,7 @@ enum class SplitBy {
 
 struct PrepareOptions {
   std::vector<std::filesystem::path> inputs = {};  ///< see find_input_files
-  std::string tokenizer = "char";                  ///< "char", or what make_data_tokenizer takes
+  std::string tokenizer = "char";                  ///< is_learned(), or for make_data_tokenizer
   std::filesystem::path vocab = {};  ///< of "gpt2": where its files are; empty: the usual places
   SpecialText special = SpecialText::kIsText;  ///< "<|endoftext|>" and the like in the text
   double validation_fraction = 0.1;            ///< 0: no validation part

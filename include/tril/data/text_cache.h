@@ -10,7 +10,6 @@
 
 #include "tril/base/token_file.h"
 #include "tril/data/text_reader.h"
-#include "tril/tokenizer/char_tokenizer.h"
 #include "tril/tokenizer/tokenizer.h"
 
 namespace tril {
@@ -32,8 +31,8 @@ struct TokenizedText {
   bool made_now = false;         ///< false: it was in the cache
 };
 
-/// Tokenises the source, or finds it in the cache. `tokenizer`: "char" (the vocabulary of all of
-/// the text, validation part and file included), "byte" or the path of a tokenizer.json.
+/// Tokenises the source, or finds it in the cache. `tokenizer`: a learned one ("char", "bpe:4096";
+/// from all of the text, validation part and file included), or for make_data_tokenizer.
 ///
 /// The cache is keyed by the text's content, so the text is hashed at every call (about 10 GB/s
 /// once it is in memory; a text of many GB is better prepared once by `tril prepare`). Entries are
@@ -45,15 +44,18 @@ TokenizedText tokenize_cached(const TextSource& source,
                               const std::string& tokenizer,
                               const TextHooks& hooks = {});
 
-/// The same with the tokenizer of a model that exists (resume, evaluate).
+/// The same with the tokenizer of a model that exists (resume, evaluate). `learned`: the name under
+/// which it may have been learned from this text.
 TokenizedText tokenize_cached(const TextSource& source,
                               std::shared_ptr<const Tokenizer> tokenizer,
-                              const TextHooks& hooks = {});
+                              const TextHooks& hooks = {},
+                              const std::string& learned = "char");
 
-/// The characters of all these texts. Not cached: reads them through. Throws DataError,
-/// Interrupted.
-CharTokenizer characters_of_texts(const std::vector<std::filesystem::path>& texts,
-                                  const TextHooks& hooks = {});
+/// The tokenizer of a learned name (is_learned()) from all these texts. Not cached: reads them
+/// through. Throws ConfigError, DataError, Interrupted.
+std::shared_ptr<const Tokenizer> learn_tokenizer(const std::string& name,
+                                                 const std::vector<std::filesystem::path>& texts,
+                                                 const TextHooks& hooks = {});
 
 /// The ids of an HDF5 file (see Hdf5Tokens) as a token file of the cache. The entry is keyed by the
 /// file's path, size and time of writing. Throws DataError (also for an id outside the

@@ -1,0 +1,37 @@
+#pragma once
+// Tokenizers that are learned from the text they are for: "char", and "bpe:N".
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tril/tokenizer/tokenizer.h"
+
+namespace tril {
+
+/// Reads a text and makes a tokenizer of it.
+class TokenizerLearner {
+ public:
+  virtual ~TokenizerLearner() = default;
+  /// The next piece of the current text; may end anywhere. Throws EncodeError for what the
+  /// tokenizer could not encode, with the offset in this text.
+  virtual void add(std::string_view piece) = 0;
+  /// The current text ends, and another one may follow.
+  virtual void end_text() = 0;
+  /// Ends the text. `poll` is called now and then, and may throw. Throws DataError when there was
+  /// no text.
+  virtual std::shared_ptr<const Tokenizer> learn(const std::function<void()>& poll) = 0;
+  /// Will the tokenizer have an end-of-text id?
+  virtual bool has_end_of_text() const = 0;
+};
+
+/// True for "char" (one token per character) and for "bpe:" and a number of ids (BpeTrainer, with
+/// <|endoftext|>).
+bool is_learned(std::string_view tokenizer);
+
+/// The learner of such a name. Throws ConfigError for a number of ids that BpeTrainer refuses.
+std::unique_ptr<TokenizerLearner> make_learner(const std::string& tokenizer,
+                                               SpecialText special = SpecialText::kIsText);
+
+}  // namespace tril
