@@ -36,7 +36,7 @@ heading 'Evaluating it on tales it has not seen'
 "$tril" evaluate "$run"
 
 heading 'A tale of its own'
-# An empty line stands before every tale of the corpus, and one after it.
-"$tril" generate "$run" --prompt $'\n\n' --max-new-tokens 1000 --temperature 0.3 --seed 1 --stop $'\n\n'
+# A title, to be followed by its tale. An empty line stands after every tale of the corpus.
+"$tril" generate "$run" --prompt $'Signe the Fox and the Stranger\n' --max-new-tokens 1000 --temperature 0.3 --seed 1 --stop $'\n\n'
 
-heading "Done. Another tale:  $tril generate $run --prompt \$'\\n\\n' --temperature 0.3 --seed 2 --stop \$'\\n\\n'"
+heading "Done. Another tale:  $tril generate $run --prompt 'The Hare and the' --max-new-tokens 1000 --temperature 0.3 --stop \$'\\n\\n'"

@@ -227,7 +227,8 @@ PrepareResult prepare(const PrepareOptions& options,
                       BlockExchange* exchange) try {
   check_options(options);
   std::unique_ptr<TokenizerLearner> learner;
-  if (is_learned(options.tokenizer)) learner = make_learner(options.tokenizer, options.special);
+  if (is_learned(options.tokenizer))
+    learner = make_learner(options.tokenizer, {.documents = true, .special = options.special});
   PrepareResult result;
   if (!learner) result.tokenizer = make_data_tokenizer(options.tokenizer, options.vocab);
   const std::vector<InputFile> files = find_input_files(options.inputs, hooks.notice);

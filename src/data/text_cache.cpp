@@ -180,7 +180,7 @@ void write_tokens(const Text& text,
 TokenizerPtr learn(const std::string& name,
                    const std::vector<fs::path>& texts,
                    TextProgress& progress) {
-  const auto learner = make_learner(name);
+  const auto learner = make_learner(name, {.documents = false});
   for (const fs::path& text : texts) scan_documents(job_of({text}), learner.get(), progress);
   return learner->learn([&] { progress.poll(); });
 }

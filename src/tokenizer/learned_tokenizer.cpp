@@ -27,16 +27,18 @@ class CharLearner : public TokenizerLearner {
 
 class BpeLearner : public TokenizerLearner {
  public:
-  explicit BpeLearner(BpeTrainOptions options) : trainer_(std::move(options)) {}
+  explicit BpeLearner(BpeTrainOptions options)
+      : has_end_of_text_(!options.special.empty()), trainer_(std::move(options)) {}
   void add(std::string_view piece) override { trainer_.add(piece); }
   void end_text() override { trainer_.end_text(); }
   std::shared_ptr<const Tokenizer> learn(const std::function<void()>& poll) override {
     return std::make_shared<const BpeTokenizer>(trainer_.train([&](int64_t, int64_t) { poll(); }),
                                                 "the text's own BPE vocabulary");
   }
-  bool has_end_of_text() const override { return true; }
+  bool has_end_of_text() const override { return has_end_of_text_; }
 
  private:
+  bool has_end_of_text_;
   BpeTrainer trainer_;
 };
 
@@ -53,9 +55,11 @@ bool is_learned(std::string_view tokenizer) {
   return tokenizer == "char" || is_bpe(tokenizer);
 }
 
-std::unique_ptr<TokenizerLearner> make_learner(const std::string& tokenizer, SpecialText special) {
+std::unique_ptr<TokenizerLearner> make_learner(const std::string& tokenizer,
+                                               const LearnerOptions& how) {
   if (!is_bpe(tokenizer)) return std::make_unique<CharLearner>();
-  BpeTrainOptions options{.special_text = special};
+  BpeTrainOptions options{.special_text = how.special};
+  if (!how.documents) options.special.clear();
   const std::string_view number = std::string_view(tokenizer).substr(kBpePrefix.size());
   std::from_chars(number.data(), number.data() + number.size(), options.vocab_size);
   try {

@@ -177,11 +177,11 @@ TEST_CASE("a BPE vocabulary is learned from the text, and found by name or by it
   CHECK(made.made_now);
   CHECK(decode(made) == content);
 
-  BpeTrainer trainer({.vocab_size = 280});
+  BpeTrainer trainer({.vocab_size = 280, .special = {}});  // one running text
   trainer.add(content);
   const BpeTokenizer expected(trainer.train(), "the test's");
   CHECK(made.tokenizer->fingerprint() == expected.fingerprint());
-  CHECK(made.tokenizer->end_of_text() >= 0);
+  CHECK(made.tokenizer->token_bytes(made.tokenizer->start_token()) == "\n");
 
   CHECK_FALSE(tokenize_cached(source, "bpe:280").made_now);
   CHECK(tokenize_cached(source, "bpe:270").made_now);

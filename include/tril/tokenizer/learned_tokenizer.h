@@ -26,12 +26,18 @@ class TokenizerLearner {
   virtual bool has_end_of_text() const = 0;
 };
 
-/// True for "char" (one token per character) and for "bpe:" and a number of ids (BpeTrainer, with
-/// <|endoftext|>).
+/// True for "char" (one token per character) and for "bpe:" and a number of ids (BpeTrainer).
 bool is_learned(std::string_view tokenizer);
+
+/// For documents, which a BPE vocabulary separates by <|endoftext|>, or for one running text: there
+/// nothing would ever follow that token. `special`: what its text in a document means.
+struct LearnerOptions {
+  bool documents = false;
+  SpecialText special = SpecialText::kIsText;
+};
 
 /// The learner of such a name. Throws ConfigError for a number of ids that BpeTrainer refuses.
 std::unique_ptr<TokenizerLearner> make_learner(const std::string& tokenizer,
-                                               SpecialText special = SpecialText::kIsText);
+                                               const LearnerOptions& how);
 
 }  // namespace tril
