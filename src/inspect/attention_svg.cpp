@@ -114,14 +114,16 @@ double draw_text(std::string& out,
           top - 1,
           w + 2);
     }
-    if (label != " ") {
+    // SVG drops spaces at the beginning of a text.
+    const size_t n_spaces = label.find_first_not_of(' ');
+    if (n_spaces != std::string::npos) {
       const char* color = level > 0.6 ? "var(--paper)" : (i > query ? "var(--line)" : "var(--ink)");
       add(out,
           R"svg(<text x="{:.1f}" y="{:.1f}" style="fill:{}">{}</text>)svg",
-          left,
+          left + kLetterWidth * static_cast<double>(n_spaces),
           top + 17,
           color,
-          escape_markup(label));
+          escape_markup(label.substr(n_spaces)));
     }
     column += letters;
     if (report.tokens[i].find('\n') != std::string::npos) {

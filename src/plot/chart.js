@@ -90,7 +90,8 @@ class LineChart {
     svg.append(svgNode('text', {class: 'quiet', x: (left + right) / 2, y: bottom + 34, 'text-anchor': 'middle'}, spec.x || ''));
     for (const r of spec.references || []) if (shown(r.y) && !empty) {
       svg.append(svgNode('line', {class: 'reference', x1: left, x2: right, y1: py(r.y), y2: py(r.y)}));
-      svg.append(svgNode('text', {class: 'quiet', x: right - 4, y: py(r.y) - 5, 'text-anchor': 'end'}, r.name));
+      const below = py(r.y) > (top + bottom) / 2 && py(r.y) + 12 < bottom;  // as in svg_plot.cpp
+      svg.append(svgNode('text', {class: 'quiet', x: right - 4, y: py(r.y) + (below ? 11 : -5), 'text-anchor': 'end'}, r.name));
     }
     if (empty) svg.append(svgNode('text', {class: 'quiet', x: (left + right) / 2, y: (top + bottom) / 2, 'text-anchor': 'middle'}, 'nothing logged yet'));
     const labels = [];

@@ -147,6 +147,13 @@ class Renderer {
         escape_markup(plot_.y_label));
   }
 
+  /// Above the line, where a falling curve comes down to it; below a line in the lower half, where
+  /// the curve ends above it.
+  double reference_label_offset(double y) const {
+    const bool below = y > (kTop + bottom_) / 2 && y + 12 < bottom_;
+    return below ? 11 : -5;
+  }
+
   void references() {
     for (const auto& r : plot_.references) {
       if (!is_shown(r.y)) continue;
@@ -157,7 +164,7 @@ class Renderer {
           py(r.y));
       add(R"svg(<text class="quiet" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)svg",
           right_ - 4,
-          py(r.y) - 5,
+          py(r.y) + reference_label_offset(py(r.y)),
           escape_markup(r.name));
     }
   }

@@ -69,6 +69,24 @@ TEST_CASE("every command explains itself and gives examples", "[cli]") {
   for (const auto& name : commands) check_help(workspace, name, true);
 }
 
+TEST_CASE("threads that wait go to sleep soon, unless the environment says otherwise", "[cli]") {
+  const Workspace workspace;
+  const auto openmp_says = [&](std::map<std::string, std::optional<std::string>> environment) {
+    environment["OMP_DISPLAY_ENV"] = "verbose";
+    environment.try_emplace("GOMP_SPINCOUNT", std::nullopt);
+    environment.try_emplace("OMP_WAIT_POLICY", std::nullopt);
+    ProcessOptions with;
+    with.environment = std::move(environment);
+    const auto result = workspace.tril("doctor", {}, with);
+    CHECK(result.exit_code == 0);
+    return result.err;
+  };
+  CHECK_THAT(openmp_says({}), ContainsSubstring("GOMP_SPINCOUNT = '3000'"));
+  CHECK_THAT(openmp_says({{"GOMP_SPINCOUNT", "70"}}), ContainsSubstring("GOMP_SPINCOUNT = '70'"));
+  CHECK_THAT(openmp_says({{"OMP_WAIT_POLICY", "ACTIVE"}}),
+             !ContainsSubstring("GOMP_SPINCOUNT = '3000'"));
+}
+
 TEST_CASE("the version names tril and LibTorch", "[cli]") {
   const auto version = Workspace().tril("--version");
   CHECK(version.exit_code == 0);

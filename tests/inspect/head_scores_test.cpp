@@ -164,6 +164,20 @@ TEST_CASE("attention as SVG leaves the future white", "[inspect]") {
   CHECK_THAT(svg, ContainsSubstring("M0 0h1v1h-1zM0 1h1v1h-1zM1 2h1v1h-1z"));
 }
 
+TEST_CASE("attention as SVG keeps the space before a word", "[inspect]") {
+  AttentionReport report = small_report();
+  report.heads.erase(report.heads.begin());
+  const auto x_of = [&](const std::string& token) {
+    report.tokens[1] = token;
+    const std::string svg = attention_svg(report);
+    const auto text = svg.find(">bc</text>");  // of the text: the map's labels come later
+    REQUIRE(text != std::string::npos);
+    return std::stod(svg.substr(svg.rfind("x=\"", text) + 3));
+  };
+  CHECK(x_of("  bc") - x_of("bc") == Approx(2 * (x_of(" bc") - x_of("bc"))).margin(0.2));
+  CHECK(x_of(" bc") > x_of("bc") + 5);
+}
+
 TEST_CASE("attention in a terminal fits its columns", "[inspect]") {
   const AttentionReport report = small_report();
   const std::string table = attention_table(report);

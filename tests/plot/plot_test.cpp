@@ -90,6 +90,23 @@ TEST_CASE("base64 agrees with the examples of RFC 4648", "[plot]") {
   CHECK(base64("\xff\xfe") == "//4=");
 }
 
+TEST_CASE("the name of a line near the bottom stands below it", "[plot]") {
+  SvgPlot plot{.title = "Loss", .x_label = "step", .y_label = "nats"};
+  plot.series = {{.name = "train", .x = {1, 2, 3}, .y = {4, 1, 0.6}}};
+  plot.references = {{"guess", 4.1}, {"floor", 0.5}};
+  const std::string svg = render_svg(plot);
+  const auto y_before = [&](const std::string& what) {
+    const auto at = svg.rfind("y=\"", svg.find(what));
+    return std::stod(svg.substr(at + 3));
+  };
+  const auto line_of = [&](const std::string& name) {
+    const auto at = svg.rfind("y1=\"", svg.find(name));
+    return std::stod(svg.substr(at + 4));
+  };
+  CHECK(y_before(">guess<") < line_of(">guess<"));
+  CHECK(y_before(">floor<") > line_of(">floor<"));
+}
+
 TEST_CASE("a figure draws what is finite and names its curves", "[plot]") {
   SvgPlot plot{.title = "Loss <1>", .x_label = "step", .y_label = "nats"};
   plot.series = {
