@@ -25,7 +25,7 @@ struct TokenizerArguments {
   }
 };
 
-/// The tokenizer that --tokenizer and --vocab name. Throws ConfigError for "char", DataError
+/// The tokenizer that --tokenizer and --vocab name. Throws ConfigError for a learned one, DataError
 /// otherwise.
 std::unique_ptr<Tokenizer> open_tokenizer(const TokenizerArguments& args);
 

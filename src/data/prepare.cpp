@@ -226,17 +226,15 @@ PrepareResult prepare(const PrepareOptions& options,
                       const TextHooks& hooks,
                       BlockExchange* exchange) try {
   check_options(options);
-  std::unique_ptr<TokenizerLearner> learner;
-  if (is_learned(options.tokenizer))
-    learner = make_learner(options.tokenizer, {.documents = true, .special = options.special});
+  const bool learns = is_learned(options.tokenizer);
   PrepareResult result;
-  if (!learner) result.tokenizer = make_data_tokenizer(options.tokenizer, options.vocab);
+  if (!learns) result.tokenizer = make_data_tokenizer(options.tokenizer, options.vocab);
   const std::vector<InputFile> files = find_input_files(options.inputs, hooks.notice);
   for (const InputFile& file : files) result.input_bytes += checked_text_file_size(file.path);
   result.input_files = static_cast<int64_t>(files.size());
 
   const bool has_end_of_text =
-      learner ? learner->has_end_of_text() : result.tokenizer->end_of_text() >= 0;
+      learns ? learns_end_of_text(options.tokenizer) : result.tokenizer->end_of_text() >= 0;
   TokenizeJob job{.files = files,
                   .rules = rules_of(options, files, has_end_of_text),
                   .special = options.special,
@@ -244,6 +242,11 @@ PrepareResult prepare(const PrepareOptions& options,
                   .threads = options.threads,
                   .exchange = exchange};
   result.running_text = job.rules.running_text;
+  std::unique_ptr<TokenizerLearner> learner;
+  if (learns) {
+    learner = make_learner(options.tokenizer,
+                           {.documents = !result.running_text, .special = options.special});
+  }
   job.split.fraction = options.validation_fraction;
   if (options.validation_fraction > 0) {
     const bool by_share = options.split == SplitBy::kShare ||
@@ -266,7 +269,11 @@ PrepareResult prepare(const PrepareOptions& options,
     text_bytes = scanned.text_bytes;
     scanned_fingerprint = scanned.fingerprint;
     if (text_bytes == 0) throw_no_text(options);
-    if (learner) result.tokenizer = learner->learn([&] { progress.poll(); });
+    if (learner) {
+      result.tokenizer = learner->learn([&] { progress.poll(); });
+      const std::string remark = learner->remark();
+      if (!remark.empty() && hooks.notice) hooks.notice(remark);
+    }
   }
   job.split.cut = validation_begin(text_bytes, options.validation_fraction);
 

@@ -179,10 +179,14 @@ void write_tokens(const Text& text,
 
 TokenizerPtr learn(const std::string& name,
                    const std::vector<fs::path>& texts,
-                   TextProgress& progress) {
+                   TextProgress& progress,
+                   const TextHooks& hooks) {
   const auto learner = make_learner(name, {.documents = false});
   for (const fs::path& text : texts) scan_documents(job_of({text}), learner.get(), progress);
-  return learner->learn([&] { progress.poll(); });
+  TokenizerPtr result = learner->learn([&] { progress.poll(); });
+  const std::string remark = learner->remark();
+  if (!remark.empty() && hooks.notice) hooks.notice(remark);
+  return result;
 }
 
 /// `tokenizer` null: the one that is learned from the text. One that is given may be that one too.
@@ -199,7 +203,7 @@ TokenizedText tokenize(const TextSource& source,
     return result;
   };
   const CacheEntry from_text(root, entry_key(text, learned));
-  if (tokenizer) {
+  if (tokenizer && (tokenizer->kind() == "char" || learned != "char")) {
     // Usually the model's vocabulary was made from this very text: one entry serves both.
     std::optional<TokenizedText> found = from_text.open(text.has_validation());
     if (found && found->tokenizer->fingerprint() == tokenizer->fingerprint()) {
@@ -218,7 +222,7 @@ TokenizedText tokenize(const TextSource& source,
   entry.make([&](const fs::path& folder) {
     std::vector<fs::path> texts = {text.source.text};
     if (text.source.validation_text) texts.push_back(*text.source.validation_text);
-    const TokenizerPtr made = tokenizer ? tokenizer : learn(learned, texts, progress);
+    const TokenizerPtr made = tokenizer ? tokenizer : learn(learned, texts, progress, hooks);
     write_tokens(text, *made, folder, progress, hooks);
   });
   return finished(entry.reopen(text.has_validation()), true);
@@ -248,7 +252,7 @@ std::shared_ptr<const Tokenizer> learn_tokenizer(const std::string& name,
   int64_t bytes = 0;
   for (const fs::path& text : texts) bytes += checked_text_file_size(text);
   TextProgress progress(hooks, bytes);
-  return learn(name, texts, progress);
+  return learn(name, texts, progress, hooks);
 }
 
 TokenFile hdf5_cached(const fs::path& path,

@@ -203,8 +203,9 @@ std::optional<DataSource> find_validation(const DataConfig& config) {
   return find_data_source(config.validation, config.format, "validation");
 }
 
-/// The tokenizer that all files share. `tril prepare` puts it beside the tokens ("char" means that
-/// one); the config may name another, which must then fit. Null: it is learned from the texts.
+/// The tokenizer that all files share. `tril prepare` puts it beside the tokens, and a learned one
+/// ("char", "bpe:N") is that one; the config may name another, which must then fit. Null: it is to
+/// be learned from the texts.
 TokenizerPtr choose_tokenizer(const DataConfig& config, const std::vector<DataSource>& sources) {
   const auto first = std::find_if(sources.begin(), sources.end(), [](const DataSource& source) {
     return source.kind != DataSource::Kind::kText;
@@ -217,7 +218,7 @@ TokenizerPtr choose_tokenizer(const DataConfig& config, const std::vector<DataSo
   });
   const DataSource& decides = prepared != sources.end() ? *prepared : *first;
   if (prepared != sources.end()) TokenFile::open(decides.files.front());  // missing: named first
-  if (config.tokenizer != "char") return make_data_tokenizer(config.tokenizer);
+  if (!is_learned(config.tokenizer)) return make_data_tokenizer(config.tokenizer);
   const fs::path beside = decides.folder() / "tokenizer.json";
   std::error_code ignored;
   if (decides.is_foreign() && !fs::exists(beside, ignored)) {
@@ -336,13 +337,14 @@ TokenFile open_tokens_to_describe(const std::string& path,
     for (const fs::path& file : source.files) files.push_back(TokenFile::open(file));
     return TokenFile::join(files);
   }
-  return open_tokens(source, tokenizer == "char" ? nullptr : make_data_tokenizer(tokenizer), {});
+  return open_tokens(source, is_learned(tokenizer) ? nullptr : make_data_tokenizer(tokenizer), {});
 }
 
 TrainingData open_training_data(const DataConfig& config,
                                 int64_t context_length,
                                 std::shared_ptr<const Tokenizer> tokenizer,
                                 const TextHooks& hooks) {
+  if (is_learned(config.tokenizer)) make_learner(config.tokenizer, {});  // may refuse it
   const std::vector<DataSource> sources = find_sources(config, hooks);
   const std::optional<DataSource> validation = find_validation(config);
   const bool validation_is_text = validation && validation->kind == DataSource::Kind::kText;

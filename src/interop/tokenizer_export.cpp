@@ -170,6 +170,8 @@ GgufVocabulary gguf_vocabulary(const Tokenizer& tokenizer, int64_t vocab_size) {
       if (id == tokenizer.end_of_text()) result.end_of_text = id;
     } else {
       const std::string_view bytes = tokenizer.token_bytes(id);
+      // A vocabulary of one running text has no end-of-text; llama.cpp would take id 11, a comma.
+      if (is_bpe && tokenizer.end_of_text() < 0 && bytes == "\xff") result.end_of_text = id;
       result.tokens.push_back(is_bpe ? byte_level_text(bytes) : rwkv_text(bytes));
       result.types.push_back(kNormalToken);
     }

@@ -8,6 +8,7 @@
 #include "tril/base/error.h"
 #include "tril/config/run_config.h"
 #include "tril/optim/parameters.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 namespace tril {
 namespace {
@@ -68,7 +69,7 @@ void require_initial_weights_fit(const ModelConfig& stored,
 
 std::shared_ptr<const Tokenizer> tokenizer_for_initial_weights(
     std::shared_ptr<const Tokenizer> stored, const std::string& wanted) {
-  if (wanted == "char") return stored;  // the default: no tokenizer is named
+  if (is_learned(wanted)) return stored;  // no tokenizer is named
   std::shared_ptr<const Tokenizer> named = make_tokenizer(wanted);
   bool same = named->vocab_size() >= stored->vocab_size();
   for (int64_t id = 0; same && id < stored->vocab_size(); ++id) {

@@ -9,10 +9,7 @@ namespace tril {
 MatrixUpdates::MatrixUpdates(const std::vector<NamedTensor>& trained,
                              WeightShards& shards,
                              ProcessGroup& group)
-    : shards_(shards),
-      group_(group),
-      options_(trained[0].tensor.options().requires_grad(false)),
-      slots_(shards.plan().buckets.size()) {
+    : shards_(shards), group_(group), options_(trained[0].tensor.options().requires_grad(false)) {
   const ShardPlan& plan = shards.plan();
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     if (plan.update_buckets[b].whole_members == plan.buckets[b].whole_members) continue;
@@ -32,40 +29,38 @@ bool MatrixUpdates::has(size_t bucket) const {
 
 void MatrixUpdates::begin() {
   const torch::NoGradGuard no_grad;
-  for (const size_t b : buckets_) {
-    slots_[b] = torch::zeros({shards_.plan().update_buckets[b].slot}, options_);
-    move_parts(own_parts_, b, slots_[b]);
-  }
+  for (OwnPart& part : own_parts_)
+    part.values.set_data(torch::zeros(part.values.sizes(), options_));
 }
 
-/// All processes' updates of a bucket; its slot is not needed any more.
-torch::Tensor MatrixUpdates::gather(size_t bucket) {
-  const int64_t slot = slots_[bucket].numel();
-  torch::Tensor flat = torch::empty({slot * group_.size()}, options_);
-  flat.narrow(0, group_.rank() * slot, slot).copy_(slots_[bucket]);
-  move_parts(own_parts_, bucket, shape_only({slot}, options_));
-  slots_[bucket].reset();
+/// The updates of this process's share of a bucket's weights; those of its matrices go.
+torch::Tensor MatrixUpdates::own_share(size_t bucket) {
+  const Bucket& weights = shards_.plan().buckets[bucket];
+  std::map<size_t, int64_t> offsets;  // of parameters
+  for (const BucketMember& member : weights.members) offsets[member.parameter] = member.offset;
+  torch::Tensor flat = torch::zeros({weights.slot * group_.size()}, options_);
+  for (OwnPart& part : own_parts_) {
+    if (part.bucket != bucket) continue;
+    flat.narrow(0, offsets.at(part.parameter), part.values.numel()).copy_(part.values.flatten());
+    part.values.set_data(shape_only(part.values.sizes(), options_));
+  }
+  torch::Tensor share = torch::empty({weights.slot}, options_);
   const auto begin = std::chrono::steady_clock::now();
-  group_.start_all_gather(flat).wait();
+  group_.start_reduce_scatter(flat, share, torch::kFloat32).wait();
   exposed_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return flat;
+  return share;
 }
 
 void MatrixUpdates::apply(const std::function<torch::Tensor(const std::string& parameter)>& keep) {
   const torch::NoGradGuard no_grad;
   for (const size_t b : buckets_) {
-    const torch::Tensor updates = gather(b);
-    std::map<size_t, int64_t> offsets;  // of parameters in `updates`
-    for (const BucketMember& member : shards_.plan().update_buckets[b].members) {
-      offsets[member.parameter] = member.offset;
-    }
+    const torch::Tensor share = own_share(b);
     for (const OwnPart& part : shards_.own_parts()) {
       if (part.bucket != b) continue;
       torch::Tensor values = part.values;
       values.mul_(keep(part.name))
-          .add_(updates.narrow(0, offsets.at(part.parameter) + part.begin, values.numel())
-                    .view(values.sizes()));
+          .add_(share.narrow(0, part.slot_offset, values.numel()).view(values.sizes()));
     }
   }
 }

@@ -15,9 +15,10 @@
 namespace tril {
 
 /// Muon needs a whole matrix, Shard::kFull keeps an even share of each: so a matrix has one owner,
-/// which has its gradient and its moment, and forms its update from zeros. The updates are gathered
-/// bucket by bucket, and every process adds them to its share of the weights.
-/// Does nothing in a plan where weights lie with the owner.
+/// which has its gradient and its moment, and forms its update from zeros. Bucket by bucket each
+/// process receives the part of the updates that belongs to its share of the weights, as the sum of
+/// the owner's values and the others' zeros. Does nothing in a plan where weights lie with the
+/// owner.
 class MatrixUpdates {
  public:
   /// All references must outlive this object.
@@ -36,13 +37,12 @@ class MatrixUpdates {
   double take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
 
  private:
-  torch::Tensor gather(size_t bucket);
+  torch::Tensor own_share(size_t bucket);
 
   WeightShards& shards_;
   ProcessGroup& group_;
   torch::TensorOptions options_;
   std::vector<size_t> buckets_;
-  std::vector<torch::Tensor> slots_;  ///< of buckets_
   std::vector<OwnPart> own_parts_;
   double exposed_seconds_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "weight_shards.h"
 
 #include <ATen/autocast_mode.h>
+
 #include <algorithm>
 #include <chrono>
 

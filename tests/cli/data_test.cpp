@@ -97,6 +97,11 @@ TEST_CASE("a run on a BPE vocabulary of its own text resumes, generates and eval
   CHECK(info.at("vocab_size") <= 270);
   workspace.require("generate straight --prompt the --max-new-tokens 4");
   workspace.require("evaluate straight");
+  // Weights to go on from bring their tokenizer.
+  workspace.require("train --config tiny.json --run-dir tuned --set init_from=./straight" + bpe +
+                    "1");
+  CHECK(read_text(workspace / "tuned/tokenizer.json") ==
+        read_text(workspace / "straight/tokenizer.json"));
   CHECK_THAT(refused(workspace.tril(kTinyTraining + ("x" + bpe + "0000")), 2),
              ContainsSubstring("1048576"));
 }

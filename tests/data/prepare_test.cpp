@@ -281,6 +281,15 @@ TEST_CASE("prepare learns a BPE vocabulary from all its files", "[data]") {
 
   options.tokenizer = "bpe:256";
   CHECK_THROWS_WITH(prepare(options), ContainsSubstring("bpe:256") && ContainsSubstring("257"));
+
+  // One file is one running text: no document ends in it, so nothing would follow an end-of-text.
+  std::vector<std::string> notices;
+  const PrepareResult running =
+      prepare({.inputs = {dir / "a.txt"}, .tokenizer = "bpe:700", .out = dir / "running"},
+              {.notice = [&](const std::string& text) { notices.push_back(text); }});
+  CHECK(running.tokenizer->token_bytes(running.tokenizer->start_token()) == "\n");
+  REQUIRE(notices.size() == 1);
+  CHECK_THAT(notices[0], ContainsSubstring("ids, not 700"));
 }
 
 TEST_CASE("the result does not depend on the locale", "[data]") {

@@ -116,8 +116,21 @@ TEST_CASE("tales, texts and token files stand in one list", "[data]") {
   CHECK_FALSE(data.validation_floor_nats);
   CHECK(text_of(data, *data.validation).find("plain text") != std::string::npos);
   // The tokens decide on the tokenizer when the config leaves it open.
-  config.tokenizer = "char";
-  CHECK(open_data(config, 16).tokenizer->kind() == "byte");
+  for (const std::string learned : {"char", "bpe:300"}) {
+    config.tokenizer = learned;
+    CHECK(open_data(config, 16).tokenizer->kind() == "byte");
+  }
+}
+
+TEST_CASE("a vocabulary of an impossible size is refused before any text is read", "[data]") {
+  const DataTest test;
+  DataConfig config = of_list({{test.text("a.txt", "\xff no text").string(), 1}});
+  for (const std::string wrong : {"bpe:100", "bpe:1048577", "bpe:99999999999999999999"}) {
+    config.tokenizer = wrong;
+    CHECK_THROWS_AS(open_data(config, 8), ConfigError);
+    CHECK_THROWS_WITH(open_data(config, 8),
+                      ContainsSubstring(wrong) && ContainsSubstring("1048576"));
+  }
 }
 
 TEST_CASE("a prepared folder, its pattern and its one file are the same training data", "[data]") {

@@ -17,6 +17,7 @@
 #include "tril/interop/tokenizer_export.h"
 #include "tril/tokenizer/byte_tokenizer.h"
 #include "tril/tokenizer/char_tokenizer.h"
+#include "tril/tokenizer/learned_tokenizer.h"
 
 using namespace tril;
 using namespace tril::testing;
@@ -397,4 +398,17 @@ TEST_CASE("bytes and characters are written for other programs", "[interop]") {
             "\\x0a", "\\x20", "\\x5c", "a", "\\xc3\\xa9", "\\xe6\\x97\\xa5", "[PAD6]", "[PAD7]"});
   CHECK(vocabulary.types == std::vector<int32_t>{1, 1, 1, 1, 1, 1, 5, 5});
   CHECK_FALSE(vocabulary.end_of_text);
+}
+
+TEST_CASE("a BPE vocabulary without end-of-text has one in GGUF that no text contains",
+          "[interop]") {
+  for (const bool documents : {false, true}) {
+    const auto learner = make_learner("bpe:270", {.documents = documents});
+    learner->add("one, two, one, two, three");
+    const auto tokenizer = learner->learn([] {});
+    const GgufVocabulary vocabulary = gguf_vocabulary(*tokenizer, tokenizer->vocab_size());
+    REQUIRE(vocabulary.end_of_text);
+    CHECK(tokenizer->token_bytes(*vocabulary.end_of_text) ==
+          (documents ? "<|endoftext|>" : "\xff"));
+  }
 }

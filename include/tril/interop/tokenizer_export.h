@@ -32,6 +32,7 @@ struct GgufVocabulary {
   std::vector<std::string> tokens;
   std::vector<int32_t> types;       ///< 1 normal, 3 control, 5 unused
   std::vector<std::string> merges;  ///< "gpt2" only
+  /// Where a BPE vocabulary has none: the byte 0xff, which no text contains.
   std::optional<int64_t> end_of_text;
 };
 

@@ -22,12 +22,14 @@ class TokenizerLearner {
   /// Ends the text. `poll` is called now and then, and may throw. Throws DataError when there was
   /// no text.
   virtual std::shared_ptr<const Tokenizer> learn(const std::function<void()>& poll) = 0;
-  /// Will the tokenizer have an end-of-text id?
-  virtual bool has_end_of_text() const = 0;
+  /// After learn(): what a user should know of it, or nothing.
+  virtual std::string remark() const { return {}; }
 };
 
 /// True for "char" (one token per character) and for "bpe:" and a number of ids (BpeTrainer).
 bool is_learned(std::string_view tokenizer);
+/// Can it separate documents by an end-of-text id?
+bool learns_end_of_text(std::string_view tokenizer);
 
 /// For documents, which a BPE vocabulary separates by <|endoftext|>, or for one running text: there
 /// nothing would ever follow that token. `special`: what its text in a document means.

@@ -89,9 +89,9 @@ class Tokenizer {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 /// "byte", "gpt2", or the path of a tokenizer file (load_tokenizer) or of a folder that holds
-/// tokenizer.json, vocab.json with merges.txt, or encoder.json with vocab.bpe. ("char" alone is
-/// refused: its vocabulary comes from a text.) `vocab_folder`: where "gpt2" looks for its files;
-/// empty: see load_gpt2_tokenizer. Throws DataError.
+/// tokenizer.json, vocab.json with merges.txt, or encoder.json with vocab.bpe. (A learned one,
+/// "char" or "bpe:N", is refused: its vocabulary comes from a text.) `vocab_folder`: where "gpt2"
+/// looks for its files; empty: see load_gpt2_tokenizer. Throws DataError.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path,
                                           const std::filesystem::path& vocab_folder = {});
 
