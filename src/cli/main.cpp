@@ -42,8 +42,8 @@ bool needs_no_tensors(std::string_view command) {
 
 /// How often a thread of OpenMP looks whether the others have come before it goes to sleep. GCC's
 /// library looks 300 000 times, for milliseconds; where another program has one of the cores, the
-/// thread that is looked for waits for just that time, in each of a step's hundreds of parallel
-/// loops. Measured: docs/performance.md.
+/// thread that is looked for waits for just that time, in each of a step's many parallel loops.
+/// Measured: docs/performance.md.
 void let_waiting_threads_sleep() {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "3000", /*overwrite=*/0);
 }

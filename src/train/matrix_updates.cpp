@@ -38,7 +38,7 @@ torch::Tensor MatrixUpdates::own_share(size_t bucket) {
   const Bucket& weights = shards_.plan().buckets[bucket];
   std::map<size_t, int64_t> offsets;  // of parameters
   for (const BucketMember& member : weights.members) offsets[member.parameter] = member.offset;
-  torch::Tensor flat = torch::zeros({weights.slot * group_.size()}, options_);
+  torch::Tensor flat = zeros_for(weights, group_.size(), options_);
   for (OwnPart& part : own_parts_) {
     if (part.bucket != bucket) continue;
     flat.narrow(0, offsets.at(part.parameter), part.values.numel()).copy_(part.values.flatten());

@@ -40,6 +40,12 @@ void move_parts(std::vector<OwnPart>& parts, size_t bucket, const torch::Tensor&
   }
 }
 
+torch::Tensor zeros_for(const Bucket& bucket,
+                        int64_t n_processes,
+                        const torch::TensorOptions& options) {
+  return torch::zeros({bucket.slot * n_processes}, options);
+}
+
 torch::Tensor shape_only(at::IntArrayRef sizes, const torch::TensorOptions& options) {
   return torch::zeros({1}, options).expand(sizes);
 }

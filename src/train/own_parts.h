@@ -32,6 +32,11 @@ std::vector<OwnPart> own_parts_of(const Bucket& bucket,
 /// The parts of one bucket become views of `slot`; who holds their tensors sees it too.
 void move_parts(std::vector<OwnPart>& parts, size_t bucket, const torch::Tensor& slot);
 
+/// Zeros for all slots of a bucket: (slot * processes).
+torch::Tensor zeros_for(const Bucket& bucket,
+                        int64_t n_processes,
+                        const torch::TensorOptions& options);
+
 /// A tensor that only has a shape: all its values are one zero.
 torch::Tensor shape_only(at::IntArrayRef sizes, const torch::TensorOptions& options);
 

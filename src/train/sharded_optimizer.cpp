@@ -72,10 +72,6 @@ double ShardedOptimizer::take_exposed_seconds() {
          shards_->take_exposed_seconds();
 }
 
-torch::Tensor ShardedOptimizer::empty_flat(size_t bucket) const {
-  return torch::zeros({buckets()[bucket].slot * group_.size()}, options_);
-}
-
 std::vector<ShardedOptimizer::FlatMoment> ShardedOptimizer::flat_moments() const {
   std::vector<FlatMoment> result;
   for (size_t b = 0; b < buckets().size(); ++b) {
@@ -119,7 +115,7 @@ std::vector<NamedTensor> ShardedOptimizer::state() {
   const Tensors own = own_state();
   const Tensors whole = group_.is_first() ? whole_moments() : Tensors();
   for (const FlatMoment& moment : flat_moments()) {
-    torch::Tensor flat = empty_flat(moment.bucket);
+    torch::Tensor flat = zeros_for(buckets()[moment.bucket], group_.size(), options_);
     for (const OwnPart& part : parts_) {
       if (part.bucket != moment.bucket) continue;
       flat.narrow(0, part.bucket_offset, part.values.numel())
@@ -154,7 +150,7 @@ void ShardedOptimizer::load(const Checkpoint* checkpoint) {
   group_.broadcast(step);
   if (own.contains("step")) own.at("step").copy_(step);
   for (const FlatMoment& moment : flat_moments()) {
-    torch::Tensor flat = empty_flat(moment.bucket);
+    torch::Tensor flat = zeros_for(buckets()[moment.bucket], group_.size(), options_);
     if (checkpoint != nullptr) {
       for (const BucketMember& member : buckets()[moment.bucket].members) {
         flat.narrow(0, member.offset, member.count).copy_(run_of(whole, moment.kind, member));

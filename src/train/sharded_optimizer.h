@@ -56,8 +56,6 @@ class ShardedOptimizer : public ParallelOptimizer {
   /// Zeros on the CPU under the names of a checkpoint: each parameter's moments, whole.
   Tensors whole_moments() const;
   const std::vector<Bucket>& buckets() const { return shards_->plan().update_buckets; }
-  /// Zeros for all slots of one of them.
-  torch::Tensor empty_flat(size_t bucket) const;
   /// The run of a whole moment that a member stands for.
   torch::Tensor run_of(const Tensors& whole,
                        const std::string& kind,

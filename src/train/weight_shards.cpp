@@ -17,7 +17,7 @@ WeightShards::WeightShards(const std::vector<NamedTensor>& trained,
   const torch::NoGradGuard no_grad;
   for (size_t b = 0; b < plan_.buckets.size(); ++b) {
     Weights weights;
-    weights.flat = empty_flat(b);
+    weights.flat = zeros_for(plan_.buckets[b], group_.size(), options_);
     for (const BucketMember& member : plan_.buckets[b].members) {
       weights.flat.narrow(0, member.offset, member.count)
           .copy_(trained_[member.parameter].tensor.flatten().narrow(0, member.begin, member.count));
@@ -34,10 +34,6 @@ WeightShards::WeightShards(const std::vector<NamedTensor>& trained,
     }
   }
   hide_cut_ones();  // all their parts have been read
-}
-
-torch::Tensor WeightShards::empty_flat(size_t bucket) const {
-  return torch::zeros({plan_.buckets[bucket].slot * group_.size()}, options_);
 }
 
 torch::Tensor WeightShards::own_slot_of(const torch::Tensor& flat, size_t bucket) const {
@@ -95,7 +91,7 @@ void WeightShards::start_gathering(size_t bucket) {
   const torch::NoGradGuard no_grad;
   Weights& weights = weights_[bucket];
   if (weights.flat.defined()) return;
-  weights.flat = empty_flat(bucket);
+  weights.flat = zeros_for(plan_.buckets[bucket], group_.size(), options_);
   const torch::Tensor slot = own_slot_of(weights.flat, bucket);
   slot.copy_(weights.slot);
   count();

@@ -51,7 +51,6 @@ class WeightShards : public WeightLender {
     Pending pending;  ///< gathers `flat`
   };
 
-  torch::Tensor empty_flat(size_t bucket) const;
   torch::Tensor own_slot_of(const torch::Tensor& flat, size_t bucket) const;
   void move_slot(size_t bucket, const torch::Tensor& slot);
   bool is_cut(const BucketMember& member) const;
