@@ -124,7 +124,9 @@ TEST_CASE("tales, texts and token files stand in one list", "[data]") {
 
 TEST_CASE("a vocabulary of an impossible size is refused before any text is read", "[data]") {
   const DataTest test;
-  DataConfig config = of_list({{test.text("a.txt", "\xff no text").string(), 1}});
+  // A file that is not there is found out about later.
+  DataConfig config = of_list({{(test / "nowhere.txt").string(), 1}});
+  CHECK_THROWS_AS(open_data(config, 8), DataError);
   for (const std::string wrong : {"bpe:100", "bpe:1048577", "bpe:99999999999999999999"}) {
     config.tokenizer = wrong;
     CHECK_THROWS_AS(open_data(config, 8), ConfigError);
