@@ -24,7 +24,7 @@ namespace {
 using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
 // A new number makes every cached text anew: raise it when the same text would give other files.
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 
 /// Identifies a file without reading it: where it is, how large, and when it was written.
 std::string identity_of(const fs::path& path) {
