@@ -12,6 +12,7 @@ all is well.
 
 import argparse
 import collections
+import itertools
 import hashlib
 import math
 import re
@@ -28,11 +29,18 @@ ONES = ("no one two three four five six seven eight nine ten eleven twelve thirt
 TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
+def joined_parts(cell):
+    """ "each of A B, C" is AC and BC; anything else itself."""
+    if not cell.startswith("each of "):
+        return [cell]
+    return ["".join(parts) for parts in itertools.product(*(group.split() for group in cell[8:].split(",")))]
+
+
 class Grammar:
     def __init__(self, source):
         self.tables, self.rules = {}, {}
-        lines, target = [], None
-        for line in source.splitlines():
+        target = None
+        for line in re.sub(r",\n +", ", ", source).splitlines():  # a row that ends in ',' goes on
             if line.startswith(('R"grammar(', ')grammar"')) or not line.strip() or line.strip()[0] == "#":
                 continue
             if line.startswith("table "):
@@ -41,7 +49,8 @@ class Grammar:
             elif line.startswith("rule "):
                 target = self.rules.setdefault(line[5:].strip(), [])
             elif isinstance(target, tuple):
-                target[1].append([cell.strip() for cell in line.split("|")])
+                first, *cells = [cell.strip() for cell in line.split("|")]
+                target[1].extend([name, *cells] for name in joined_parts(first))
             elif line.lstrip().startswith("-"):
                 weight, text = re.match(r"-(\d*) ?(.*)", line.strip()).groups()
                 target.append([int(weight or 1), text])

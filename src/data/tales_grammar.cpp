@@ -86,7 +86,7 @@ std::vector<int64_t> TalesGrammar::excluded_rows(const Item& item, const Memory&
   }
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  if (rows.size() >= item.printed.size()) fail(item.line, "every row of the table is left out");
+  if (rows.size() >= item.printed->size()) fail(item.line, "every row of the table is left out");
   return rows;
 }
 
@@ -145,12 +145,12 @@ class TalesWriter {
       }
       case Item::Type::kPickRow: {
         const auto excluded = grammar_.excluded_rows(item, memory_);
-        const uint64_t n = item.printed.size() - excluded.size();
+        const uint64_t n = item.printed->size() - excluded.size();
         auto row = static_cast<int64_t>(draw(n));
         for (const int64_t gap : excluded) row += gap <= row ? 1 : 0;
         fable_.nats += nats_of(1, n);
         set(item, row);
-        fable_.text += item.printed[static_cast<size_t>(row)];
+        fable_.text += (*item.printed)[static_cast<size_t>(row)];
         break;
       }
       case Item::Type::kPickNumber: {
@@ -165,7 +165,7 @@ class TalesWriter {
         break;
       }
       case Item::Type::kRecallRow:
-        fable_.text += item.printed[static_cast<size_t>(grammar_.recall(item, memory_).value)];
+        fable_.text += (*item.printed)[static_cast<size_t>(grammar_.recall(item, memory_).value)];
         break;
       case Item::Type::kRecallText:
         fable_.text += grammar_.recall(item, memory_).text;
@@ -270,7 +270,7 @@ class TalesExplorer {
       if (item.type == Item::Type::kLiteral) {
         piece = item.literal;
       } else if (item.type == Item::Type::kRecallRow) {
-        piece = item.printed[static_cast<size_t>(grammar_.recall(item, memory_).value)];
+        piece = (*item.printed)[static_cast<size_t>(grammar_.recall(item, memory_).value)];
       } else if (item.type == Item::Type::kRecallText) {
         piece = grammar_.recall(item, memory_).text;
       } else if (item.type == Item::Type::kNumber) {
@@ -294,11 +294,11 @@ class TalesExplorer {
       choose(grammar_.choices_[item.choice], &then, nats);
     } else if (item.type == Item::Type::kPickRow) {
       const auto excluded = grammar_.excluded_rows(item, memory_);
-      const double cost = nats_of(1, item.printed.size() - excluded.size());
-      for (size_t row = 0; row < item.printed.size(); ++row) {
+      const double cost = nats_of(1, item.printed->size() - excluded.size());
+      for (size_t row = 0; row < item.printed->size(); ++row) {
         const auto value = static_cast<int64_t>(row);
         if (std::binary_search(excluded.begin(), excluded.end(), value)) continue;
-        try_value(item, value, item.printed[row], sequence, index, rest, nats + cost);
+        try_value(item, value, (*item.printed)[row], sequence, index, rest, nats + cost);
       }
     } else {
       const int64_t low = grammar_.evaluate(item.low, memory_, item.line);

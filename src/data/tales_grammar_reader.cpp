@@ -1,10 +1,15 @@
 // Reads the text of a grammar; tales_grammar.h says how it is written.
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,6 +18,8 @@
 
 namespace tril {
 namespace {
+
+constexpr size_t kMaxJoined = 100'000;  // rows from one "each of"
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -84,6 +91,7 @@ class TalesGrammarReader {
 
   void read(std::string_view source) {
     read_lines(source);
+    if (!row_text_.empty()) fail("the last row ends in ',' and does not go on");
     // All names are known now, so rules may be used before they are written down; variables too.
     for (const Alternative& alternative : alternatives_) declare_variables(alternative);
     for (const auto& [rule, body, weight, line] : alternatives_) {
@@ -119,6 +127,9 @@ class TalesGrammarReader {
   // ---- lines -------------------------------------------------------------------------------
 
   void read_lines(std::string_view source) {
+    const auto require_whole_row = [&] {
+      if (!row_text_.empty()) fail("the row above ends in ',' and does not go on");
+    };
     enum class Part { kNone, kTable, kRule } part = Part::kNone;
     while (!source.empty()) {
       ++line_;
@@ -126,9 +137,11 @@ class TalesGrammarReader {
       const std::string_view content = trim(line);
       if (content.empty() || content[0] == '#') continue;
       if (line.starts_with("table ")) {
+        require_whole_row();
         start_table(line.substr(6));
         part = Part::kTable;
       } else if (line.starts_with("rule ")) {
+        require_whole_row();
         start_rule(trim(line.substr(5)));
         part = Part::kRule;
       } else if (part == Part::kTable) {
@@ -155,14 +168,43 @@ class TalesGrammarReader {
     grammar_.tables_.push_back(std::move(table));
   }
 
+  /// "cell | cell", or "each of PARTS, PARTS | cell": one row for each way to join a part of each.
+  /// A line that ends in ',' goes on in the next.
   void add_row(std::string_view content) {
+    row_text_ += row_text_.empty() ? std::string(content) : ' ' + std::string(content);
+    if (content.ends_with(',')) return;
+    const std::string text = std::exchange(row_text_, {});
     TalesGrammar::Table& table = grammar_.tables_.back();
     std::vector<std::string> row;
-    while (!content.empty()) row.emplace_back(trim(take_until(content, '|')));
+    for (std::string_view rest = text; !rest.empty();)
+      row.emplace_back(trim(take_until(rest, '|')));
     if (row.size() != table.columns.size()) {
       fail(fmt::format("expected {} cells, found {}", table.columns.size(), row.size()));
     }
-    table.rows.push_back(std::move(row));
+    for (std::string& first : joined_parts(row.front())) {
+      row.front() = std::move(first);
+      table.rows.push_back(row);
+    }
+  }
+
+  std::vector<std::string> joined_parts(std::string_view cell) const {
+    constexpr std::string_view kEachOf = "each of ";
+    if (!cell.starts_with(kEachOf)) return {std::string(cell)};
+    cell.remove_prefix(kEachOf.size());
+    std::vector<std::string> joined{""};
+    while (!cell.empty()) {
+      std::string_view parts = trim(take_until(cell, ','));
+      std::vector<std::string> longer;
+      while (!parts.empty()) {
+        const std::string_view part = take_until(parts, ' ');
+        for (const std::string& begun : joined) longer.push_back(begun + std::string(part));
+        parts = trim(parts);
+      }
+      joined = std::move(longer);
+      if (joined.size() > kMaxJoined)
+        fail(fmt::format("\"each of\" makes over {} rows", kMaxJoined));
+    }
+    return joined;
   }
 
   void start_rule(std::string_view name) {
@@ -373,8 +415,9 @@ class TalesGrammarReader {
     }
     item.printed = print_cells(table->second, cell, item.capitals, article, large_article);
     // Two rows that print alike could not be told apart by a reader of the text.
-    std::set<std::string_view> seen;
-    for (const std::string& text : item.printed) {
+    if (!compared_.insert(item.printed.get()).second) return;
+    std::unordered_set<std::string_view> seen;
+    for (const std::string& text : *item.printed) {
       if (!seen.insert(text).second) {
         fail(fmt::format(
             "table \"{}\": two rows print \"{}\" where one is picked", table_name, text));
@@ -405,12 +448,12 @@ class TalesGrammarReader {
     item.low = parse_sum(body);
   }
 
-  /// What each row of a table prints at one place.
-  std::vector<std::string> print_cells(size_t table_index,
-                                       std::string_view column,
-                                       Capitals capitals,
-                                       bool article,
-                                       bool large_article) const {
+  /// What each row of a table prints at one place; made once for all places that print it so.
+  TalesGrammar::Printed print_cells(size_t table_index,
+                                    std::string_view column,
+                                    Capitals capitals,
+                                    bool article,
+                                    bool large_article) {
     const TalesGrammar::Table& table = grammar_.tables_[table_index];
     size_t index = 0;
     if (!column.empty()) {
@@ -418,6 +461,9 @@ class TalesGrammarReader {
       if (found == table.columns.end()) fail(fmt::format("there is no column \"{}\"", column));
       index = static_cast<size_t>(found - table.columns.begin());
     }
+    if (table.rows.empty()) fail("the table has no rows");
+    TalesGrammar::Printed& known = printed_[{table_index, index, capitals, article, large_article}];
+    if (known) return known;
     std::vector<std::string> printed;
     for (const auto& row : table.rows) {
       std::string text = row[index];
@@ -427,8 +473,8 @@ class TalesGrammarReader {
       if (large_article) text = large_first(text);
       printed.push_back(std::move(text));
     }
-    if (printed.empty()) fail("the table has no rows");
-    return printed;
+    known = std::make_shared<const std::vector<std::string>>(std::move(printed));
+    return known;
   }
 
   /// "5", "n", "n-k", "2*n+1".
@@ -492,6 +538,10 @@ class TalesGrammarReader {
 
   TalesGrammar& grammar_;
   std::vector<Alternative> alternatives_;
+  std::string row_text_;  ///< of a row that goes on in the next line
+  /// By table, column, capitals, article, large article.
+  std::map<std::tuple<size_t, size_t, Capitals, bool, bool>, TalesGrammar::Printed> printed_;
+  std::set<const void*> compared_;  ///< those of them whose rows are known to differ
   int line_ = 0;
 };
 

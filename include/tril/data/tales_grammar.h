@@ -5,6 +5,7 @@
 //
 // The grammar is text (data/tales.grammar says how it is written, by example):
 //   table NAME: COLUMN COLUMN ...   then rows, cells parted by '|'; a pick is uniform over the rows
+//     "each of A B, C D | cell": rows AC, AD, BC, BD; a line that ends in ',' goes on
 //   rule NAME                       then alternatives "- text" or, with a weight, "-3 text"
 //   <rule>                          expands a rule          [this|that]  a choice in place, uniform
 //   {x=table}  {x=table.column}     picks a row and prints a cell; {=table} forgets it at once
@@ -19,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -74,15 +76,17 @@ class TalesGrammar {
     std::vector<std::pair<int64_t, size_t>> terms;
   };
 
+  using Printed = std::shared_ptr<const std::vector<std::string>>;
+
   struct Item {
     enum class Type { kLiteral, kChoice, kPickRow, kPickNumber, kRecallRow, kRecallText, kNumber };
     Type type = Type::kLiteral;
     std::string literal;
-    size_t choice = 0;                 ///< kChoice: which
-    int64_t variable = -1;             ///< what is set or recalled; -1 for none
-    std::vector<std::string> printed;  ///< rows: what each row prints here
-    std::vector<size_t> excluded;      ///< kPickRow: variables whose rows are left out
-    Sum low, high;                     ///< kPickNumber: the range; kNumber: low is the value
+    size_t choice = 0;             ///< kChoice: which
+    int64_t variable = -1;         ///< what is set or recalled; -1 for none
+    Printed printed;               ///< rows: what each row prints here
+    std::vector<size_t> excluded;  ///< kPickRow: variables whose rows are left out
+    Sum low, high;                 ///< kPickNumber: the range; kNumber: low is the value
     Capitals capitals = Capitals::kNone;
     int line = 0;
   };
