@@ -59,6 +59,7 @@ VARIANTS = {
     "modern": MODERN,
     "swiglu": MODERN | {"activation": "swiglu", "tie_embeddings": False},
     "no_bias": GPT2 | {"activation": "gelu", "bias": False, "qkv_bias": False},  # configs/shakespeare_char_cpu.json
+    "shifted": MODERN | {"n_shift_head": 1},  # of two heads
 }
 # The tensor whose values after the AdamW steps are stored: each variant watches another kind.
 WATCHED = {
@@ -66,6 +67,7 @@ WATCHED = {
     "gpt2": "token_embedding.weight",  # tied: both uses must add to one gradient
     "modern": "blocks.1.ffn.up.weight",
     "swiglu": "blocks.1.ffn.gate.weight",
+    "shifted": "blocks.0.attn.heads.0.key.weight",
     "no_bias": "blocks.1.attn.proj.weight",
 }
 ADAMW = {
@@ -184,12 +186,14 @@ def attend(q, k, v):
     return scores, attention, attention @ v
 
 
-def head(config, p, name, x):
+def head(config, p, name, x, shifted):
     q, k, v = (linear(p, f"{name}.{part}", x) for part in ("query", "key", "value"))  # (B, T, C) -> (B, T, D)
     if config["qk_norm"]:
         q, k = rms_norm(q, config["norm_epsilon"]), rms_norm(k, config["norm_epsilon"])
     if config["positions"] == "rope":
         q, k = rotate(q, config["rope_base"]), rotate(k, config["rope_base"])
+    if shifted:  # the key of position j stands at j + 1, that of the first at its own place too
+        k = k[:, [max(j - 1, 0) for j in range(k.shape[1])]]
     return attend(q, k, v)[2]
 
 
@@ -228,7 +232,8 @@ def forward(config, p, ids):
     for i in range(config["n_blocks"]):
         block = f"blocks.{i}"
         y = norm(config, p, f"{block}.ln1", x)
-        heads = [head(config, p, f"{block}.attn.heads.{j}", y) for j in range(config["n_head"])]
+        heads = [head(config, p, f"{block}.attn.heads.{j}", y, shifted=j < config.get("n_shift_head", 0))
+                 for j in range(config["n_head"])]
         x = x + linear(p, f"{block}.attn.proj", torch.cat(heads, dim=-1))
         x = x + feed_forward(config, p, f"{block}.ffn", norm(config, p, f"{block}.ln2", x))
     x = norm(config, p, "final_norm", x)

@@ -80,6 +80,16 @@ void validate(const ModelConfig& config, const std::string& origin) {
         config.n_head,
         config.n_kv_head));
   }
+  const int64_t group_size = config.n_head / config.kv_heads();
+  if (config.n_shift_head > config.n_head || config.n_shift_head % group_size != 0) {
+    throw ConfigError(fmt::format(
+        "{}: model.n_shift_head must be 0 to model.n_head, in whole groups of {} (n_head / "
+        "n_kv_head), since heads that share keys share their places; found {} of {}.",
+        origin,
+        group_size == 1 ? "one head" : fmt::format("{} heads", group_size),
+        config.n_shift_head,
+        config.n_head));
+  }
   if (config.positions == Positions::kRope && config.head_size() % 2 != 0) {
     throw ConfigError(fmt::format(
         "{}: with model.positions rope the head size n_embed / n_head must be even, since "

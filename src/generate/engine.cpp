@@ -95,7 +95,8 @@ struct Engine::State {
   ModelConfig config;
   EngineOptions options;
   DecodeKernels kernels;
-  int64_t n_kv;  ///< heads of keys and values
+  int64_t n_kv;     ///< heads of keys and values
+  int64_t n_shift;  ///< the first of them, whose keys are found one position later (n_shift_head)
   int64_t threads = 1;
   int64_t bytes_per_step = 0;
 
@@ -106,7 +107,8 @@ struct Engine::State {
   PackedNorm final_norm;
   PackedMatrix head;
 
-  /// (sequences, L, 2, n_kv, capacity, D): float32, or bfloat16 where the weights are narrow too.
+  /// (sequences, L, 2, n_kv, capacity + 1, D): float32, or bfloat16 where the weights are narrow
+  /// too. The last row is for shifted keys alone.
   torch::Tensor cache;
   std::vector<int64_t> lengths;
 
@@ -123,7 +125,8 @@ struct Engine::State {
       : config(model->config()),
         options(wanted),
         kernels(decode_kernels(model->config().activation)),
-        n_kv(model->config().kv_heads()) {
+        n_kv(config.kv_heads()),
+        n_shift(config.n_shift_head * n_kv / config.n_head) {
     if (options.capacity <= 0) options.capacity = config.context_length;
     options.capacity = std::min(options.capacity, config.context_length);
     pack(model);
@@ -172,7 +175,7 @@ struct Engine::State {
     const int64_t n = options.sequences;
     const int64_t d = config.head_size();
     cache = torch::zeros(
-        {n, config.n_blocks, 2, n_kv, options.capacity, d},
+        {n, config.n_blocks, 2, n_kv, options.capacity + 1, d},
         f32.dtype(options.format == WeightFormat::kFp32 ? torch::kFloat32 : torch::kBFloat16));
     lengths.assign(static_cast<size_t>(n), 0);
     x = torch::empty({n, config.n_embed}, f32);
@@ -192,7 +195,7 @@ struct Engine::State {
     steps.reserve(static_cast<size_t>(n));
   }
 
-  /// The cached keys (part 0) or values (part 1) of one text in one block: (n_kv, capacity, D).
+  /// The cached keys (part 0) or values (part 1) of one text in one block: (n_kv, capacity + 1, D).
   torch::Tensor cached(int64_t sequence, int64_t block, int64_t part) const {
     return cache.select(0, sequence).select(0, block).select(0, part);
   }
@@ -201,7 +204,7 @@ struct Engine::State {
     const int64_t index =
         ((sequence * config.n_blocks + static_cast<int64_t>(block)) * 2 + part) * n_kv + kv_head;
     return static_cast<Value*>(cache.mutable_data_ptr()) +
-           index * options.capacity * config.head_size();
+           index * (options.capacity + 1) * config.head_size();
   }
 
   // ---- The prompt, through LibTorch ----
@@ -233,7 +236,13 @@ struct Engine::State {
       k = apply_rotary(k, rotary);
     }
     const auto i = static_cast<int64_t>(block);
-    cached(sequence, i, 0).narrow(1, 0, t).copy_(k);
+    const torch::Tensor keys = cached(sequence, i, 0);
+    if (n_shift > 0) {  // the last key waits for the next position
+      keys.narrow(0, 0, n_shift).select(1, t).copy_(k.narrow(0, 0, n_shift).select(1, t - 1));
+      const auto late = k.split_with_sizes({n_shift, n_kv - n_shift}, 0);
+      k = torch::cat({shift_keys(late[0]), late[1]}, 0);
+    }
+    keys.narrow(1, 0, t).copy_(k);
     cached(sequence, i, 1).narrow(1, 0, t).copy_(v);
     const torch::Tensor y = at::scaled_dot_product_attention(q.unsqueeze(0),
                                                              k.unsqueeze(0),
@@ -401,7 +410,9 @@ struct Engine::State {
     finish_query_or_key(key, position);
     Value* keys = cached_head<Value>(sequence, block, 0, kv_head);
     Value* values = cached_head<Value>(sequence, block, 1, kv_head);
-    store(keys + position * d, key);
+    const bool shifted = kv_head < n_shift;
+    store(keys + (shifted ? position + 1 : position) * d, key);
+    if (shifted && position == 0) store(keys, key);
     store(values + position * d, row + (config.n_head + n_kv + kv_head) * d);
     const int64_t group = config.n_head / n_kv;
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d)));
@@ -540,7 +551,7 @@ std::span<const float> Engine::logits(size_t step) const {
 void Engine::copy_text(int64_t from, int64_t to) {
   State& s = *state_;
   const int64_t n = length(from);
-  s.cache.select(0, to).narrow(3, 0, n).copy_(s.cache.select(0, from).narrow(3, 0, n));
+  s.cache.select(0, to).narrow(3, 0, n + 1).copy_(s.cache.select(0, from).narrow(3, 0, n + 1));
   s.lengths[static_cast<size_t>(to)] = n;
 }
 

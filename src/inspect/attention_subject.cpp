@@ -37,7 +37,8 @@ AttentionSubject subject_of(GPT& model, uint64_t fresh_seed) {
                            .value = h.value->weight,
                            .query_bias = h.query->bias,
                            .key_bias = h.key->bias,
-                           .value_bias = h.value->bias};
+                           .value_bias = h.value->bias,
+                           .shifted = h.shifted()};
   };
   subject.reference = [m](int64_t block, const torch::Tensor& x) {
     BlockImpl& b = block_of(*m, block);

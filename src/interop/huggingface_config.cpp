@@ -227,6 +227,7 @@ void check_gpt2(const ModelConfig& m, ExportFormat format, std::vector<std::stri
   if (m.positions != Positions::kLearned) refuse("positions", enum_name(m.positions), "learned");
   if (m.norm != Norm::kLayerNorm) refuse("norm", enum_name(m.norm), "layer_norm");
   if (m.qk_norm) refuse("qk_norm", "true", "none");
+  if (m.n_shift_head > 0) refuse("n_shift_head", std::to_string(m.n_shift_head), "none");
   if (m.head_bias) refuse("head_bias", "true", "no bias of the head");
   if (m.kv_heads() != m.n_head) {
     refuse("n_kv_head", std::to_string(m.n_kv_head), "as many as n_head");
@@ -250,6 +251,7 @@ void check_llama(const ModelConfig& m, std::vector<std::string>& problems) {
     refuse("activation", enum_name(m.activation), "swiglu");
   }
   if (m.qk_norm) refuse("qk_norm", "true", "none");
+  if (m.n_shift_head > 0) refuse("n_shift_head", std::to_string(m.n_shift_head), "none");
   if (m.head_bias) refuse("head_bias", "true", "no bias of the head");
 }
 

@@ -75,7 +75,7 @@ TRIL_INLINE void rotate_row(float* __restrict x,
   }
 }
 
-/// Queries or keys as the scores see them: normalised and rotated. (T, D) packed.
+/// Queries or keys, normalised and rotated. (T, D) packed.
 template <typename T>
 TRIL_INLINE void load_queries_or_keys(const HeadShape& shape, const T* from, float* to) {
   const int64_t d = shape.head_size;
@@ -90,6 +90,23 @@ TRIL_INLINE void load_queries_or_keys(const HeadShape& shape, const T* from, flo
       rotate_row(row, shape.cos + i * (d / 2), shape.sin + i * (d / 2), d / 2, 1.0F);
     }
   }
+}
+
+/// Keys as the scores see them: the first T rows of `to`, (T + 1, D).
+template <typename T>
+TRIL_INLINE void load_keys(const HeadShape& shape, const T* k, float* to) {
+  const int64_t d = shape.head_size;
+  load_queries_or_keys(shape, k, to + shape.key_shift * d);
+  if (shape.key_shift == 1) std::copy(to + d, to + 2 * d, to);
+}
+
+/// The other way: gradients of those T rows become gradients of the T keys, from row key_shift on.
+TRIL_INLINE float* unshift_key_gradients(const HeadShape& shape, float* dks) {
+  const int64_t d = shape.head_size;
+  if (shape.key_shift == 0) return dks;
+  std::fill(dks + shape.n_positions * d, dks + (shape.n_positions + 1) * d, 0.0F);
+  for (int64_t j = 0; j < d; ++j) dks[d + j] += dks[j];
+  return dks + d;
 }
 
 /// The gradient of one query or key, `grad` (D), back through rotation and norm; x is what was
@@ -141,13 +158,13 @@ TRIL_INLINE void head_forward(const HeadShape& shape,
                               float* scratch) {
   const int64_t t = shape.n_positions, d = shape.head_size;
   float* const qs = scratch;                  // (T, D)
-  float* const ks = qs + t * d;               // (T, D)
-  float* const vs = ks + t * d;               // (T, D)
+  float* const ks = qs + t * d;               // (T + 1, D)
+  float* const vs = ks + (t + 1) * d;         // (T, D)
   float* const s = vs + t * d;                // (rows, T): scores, then weights
   float* const y = s + kQueryRows * t;        // (rows, D)
   float* const inverse = y + kQueryRows * d;  // (rows): 1 / sum
   load_queries_or_keys(shape, q, qs);
-  load_queries_or_keys(shape, k, ks);
+  load_keys(shape, k, ks);
   load_rows(v, shape.qkv_stride, t, d, vs);
   const uint32_t threshold = dropout_threshold(shape.dropout);
   const float keep = 1.0F / (1.0F - shape.dropout);
@@ -210,17 +227,17 @@ TRIL_INLINE void head_backward(const HeadShape& shape,
                                T* dv,
                                float* scratch) {
   const int64_t t = shape.n_positions, d = shape.head_size;
-  float* const qs = scratch;  // (T, D), as are the next five
+  float* const qs = scratch;  // (T, D), as are the next five; keys have one row more
   float* const ks = qs + t * d;
-  float* const vs = ks + t * d;
+  float* const vs = ks + (t + 1) * d;
   float* const dys = vs + t * d;
   float* const dks = dys + t * d;
-  float* const dvs = dks + t * d;
+  float* const dvs = dks + (t + 1) * d;
   float* const p = dvs + t * d;            // (rows, T): weights, after dropout
   float* const ds = p + kQueryRows * t;    // (rows, T): gradient of the weights, then of the scores
   float* const dqs = ds + kQueryRows * t;  // (rows, D)
   load_queries_or_keys(shape, q, qs);
-  load_queries_or_keys(shape, k, ks);
+  load_keys(shape, k, ks);
   load_rows(v, shape.qkv_stride, t, d, vs);
   load_rows(d_out, shape.out_stride, t, d, dys);
   const uint32_t threshold = dropout_threshold(shape.dropout);
@@ -293,9 +310,10 @@ TRIL_INLINE void head_backward(const HeadShape& shape,
       store_query_or_key_gradient(shape, first + i, q + at, dqs + i * d, dq + at);
     }
   }
+  float* const key_gradients = unshift_key_gradients(shape, dks);
   for (int64_t i = 0; i < t; ++i) {
     const int64_t at = i * shape.qkv_stride;
-    store_query_or_key_gradient(shape, i, k + at, dks + i * d, dk + at);
+    store_query_or_key_gradient(shape, i, k + at, key_gradients + i * d, dk + at);
     for (int64_t j = 0; j < d; ++j) store(dvs[i * d + j], dv + at + j);
   }
 }
@@ -304,7 +322,7 @@ TRIL_INLINE void head_backward(const HeadShape& shape,
 
 int64_t head_scratch_size(const HeadShape& shape) {
   const int64_t t = shape.n_positions, d = shape.head_size;
-  return 6 * t * d + 2 * kQueryRows * t + kQueryRows * (d + 1);
+  return 6 * t * d + 2 * d + 2 * kQueryRows * t + kQueryRows * (d + 1);
 }
 
 template <typename T>

@@ -11,13 +11,14 @@ namespace tril {
 /// Rows of queries that are computed together; they see keys up to their own block's end only.
 inline constexpr int64_t kQueryRows = 64;
 
-/// What is the same for all heads of a call.
+/// What is the same for all heads of a call, but for the shift.
 struct HeadShape {
   int64_t n_positions = 0;     ///< T
   int64_t head_size = 0;       ///< D
   int64_t qkv_stride = 0;      ///< numbers from one position to the next in q, k, v: 3C
   int64_t out_stride = 0;      ///< and in the output: C
   float scale = 1.0F;          ///< of the scores: 1/sqrt(D)
+  int64_t key_shift = 0;       ///< 1: every key one position later, the first stays too
   bool qk_norm = false;        ///< divide each query and key by its root mean square
   float norm_epsilon = 0.0F;   ///< added to the mean square
   const float* cos = nullptr;  ///< (T, D/2) rotary table; null: queries and keys are not rotated

@@ -114,13 +114,13 @@ KvCache GPTImpl::make_cache(int64_t batch, int64_t capacity) const {
   KvCache cache;
   cache.capacity = capacity;
   const auto options = token_embedding->weight.options().requires_grad(false);
-  const std::vector<int64_t> shape{batch, config_.n_head, capacity, config_.head_size()};
+  const auto room = [&](int64_t positions) {
+    return torch::empty({batch, config_.n_head, positions, config_.head_size()}, options);
+  };
   for (const auto& block : *blocks) {
     const auto& attn = block->as<BlockImpl>()->attn;
-    cache.blocks.push_back({attn->packed_weight(),
-                            attn->packed_bias(),
-                            torch::empty(shape, options),
-                            torch::empty(shape, options)});
+    cache.blocks.push_back(
+        {attn->packed_weight(), attn->packed_bias(), room(capacity + 1), room(capacity)});
   }
   return cache;
 }

@@ -19,16 +19,21 @@ torch::Tensor normalize_qk(const torch::Tensor& x, double epsilon) {
   return torch::rms_norm(x, {x.size(-1)}, /*weight=*/{}, epsilon);
 }
 
-HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables, const HeadImpl* group)
+torch::Tensor shift_keys(const torch::Tensor& k) {
+  return torch::cat({k.narrow(-2, 0, 1), k.narrow(-2, 0, k.size(-2) - 1)}, /*dim=*/-2);
+}
+
+HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables, const HeadPlace& place)
     : rotary_(tables.rotary),
+      shifted_(place.shifted),
       qk_norm_(config.qk_norm),
       norm_epsilon_(config.norm_epsilon),
       dropout_(config.dropout) {
   const auto options =
       torch::nn::LinearOptions(config.n_embed, config.head_size()).bias(config.qkv_bias);
   query = register_module("query", torch::nn::Linear(options));
-  key = register_module("key", group != nullptr ? group->key : torch::nn::Linear(options));
-  value = register_module("value", group != nullptr ? group->value : torch::nn::Linear(options));
+  key = register_module("key", place.group ? place.group->key : torch::nn::Linear(options));
+  value = register_module("value", place.group ? place.group->value : torch::nn::Linear(options));
   tril = register_buffer("tril", tables.tril);  // a handle on the model's one mask
 }
 
@@ -45,6 +50,7 @@ HeadAttention HeadImpl::attention(const torch::Tensor& x) {
     q = apply_rotary(q, rotary_);
     k = apply_rotary(k, rotary_);
   }
+  if (shifted_) k = shift_keys(k);
 
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
   torch::Tensor scores =

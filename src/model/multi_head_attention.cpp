@@ -24,6 +24,7 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const ModelConfig& config,
                                                const AttentionTables& tables)
     : path_(config.attention),
       n_head_(config.n_head),
+      n_shift_head_(config.n_shift_head),
       head_size_(config.head_size()),
       rotary_(tables.rotary),
       qk_norm_(config.qk_norm),
@@ -34,7 +35,8 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const ModelConfig& config,
   const int64_t group_size = n_head_ / config.kv_heads();
   const HeadImpl* group = nullptr;
   for (int64_t h = 0; h < n_head_; ++h) {
-    const Head head(config, tables, h % group_size == 0 ? nullptr : group);
+    const Head head(
+        config, tables, HeadPlace{h % group_size == 0 ? nullptr : group, h < n_shift_head_});
     if (h % group_size == 0) group = head.get();
     heads->push_back(head);
   }
@@ -61,13 +63,18 @@ torch::Tensor MultiHeadAttentionImpl::fused(const torch::Tensor& x) {
   if (is_packed_attention(qkv)) {
     return packed_attention(qkv,
                             {.n_head = n_head_,
+                             .n_shift_head = n_shift_head_,
                              .qk_norm = qk_norm_,
                              .norm_epsilon = norm_epsilon_,
                              .rotary = rotary_,
                              .dropout = dropout,
                              .seed = dropout > 0.0 ? draw_seed() : 0});
   }
-  const auto [q, k, v] = split(qkv, /*first_position=*/0);
+  auto [q, k, v] = split(qkv, /*first_position=*/0);
+  if (n_shift_head_ > 0) {
+    const auto parts = k.split_with_sizes({n_shift_head_, n_head_ - n_shift_head_}, /*dim=*/1);
+    k = torch::cat({shift_keys(parts[0]), parts[1]}, 1);
+  }
   const torch::Tensor y =
       torch::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
   return y.transpose(1, 2).flatten(2);  // (B, H, T, D) -> (B, T, H, D) -> (B, T, C)
@@ -116,14 +123,23 @@ torch::Tensor MultiHeadAttentionImpl::forward_cached(const torch::Tensor& x,
                                                      int64_t length) {
   const int64_t n_new = x.size(1);
   const auto [q, k, v] = split(torch::linear(x, cache.qkv_weight, cache.qkv_bias), length);
-  cache.keys.narrow(2, length, n_new).copy_(k);
+  // A shifted head finds position j + 1 by the key of j, and the first position by its own.
+  const int64_t n_shift = n_shift_head_, n_plain = n_head_ - n_shift_head_;
+  cache.keys.narrow(1, n_shift, n_plain)
+      .narrow(2, length, n_new)
+      .copy_(k.narrow(1, n_shift, n_plain));
+  if (n_shift > 0) {
+    const torch::Tensor late = cache.keys.narrow(1, 0, n_shift);
+    late.narrow(2, length + 1, n_new).copy_(k.narrow(1, 0, n_shift));
+    if (length == 0) late.select(2, 0).copy_(k.narrow(1, 0, n_shift).select(2, 0));
+  }
   cache.values.narrow(2, length, n_new).copy_(v);
   const torch::Tensor keys = cache.keys.narrow(2, 0, length + n_new);  // (B, H, length + T, D)
   const torch::Tensor values = cache.values.narrow(2, 0, length + n_new);
 
   torch::Tensor y;  // (B, H, T, D)
   if (length == 0) {
-    y = torch::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
+    y = torch::scaled_dot_product_attention(q, keys, v, {}, 0.0, /*is_causal=*/true);
   } else if (n_new == 1) {  // the one new position may see all
     y = torch::scaled_dot_product_attention(q, keys, values);
   } else {  // row i sees the cached positions and new ones up to itself

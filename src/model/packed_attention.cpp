@@ -31,6 +31,7 @@ T* numbers(T* p) {
   return p;
 }
 
+/// Of a head whose keys are not shifted.
 HeadShape head_shape(const torch::Tensor& qkv, const PackedAttentionOptions& options) {
   const int64_t c = qkv.size(2) / 3;
   HeadShape shape;
@@ -49,16 +50,20 @@ HeadShape head_shape(const torch::Tensor& qkv, const PackedAttentionOptions& opt
   return shape;
 }
 
-/// Calls `work(window, head, scratch)` for all of them, in parallel.
+/// Calls `work(shape, window, head, scratch)` for all of them, in parallel.
 template <typename Work>
 void for_each_head(const torch::Tensor& qkv,
-                   const HeadShape& shape,
-                   int64_t n_head,
+                   const PackedAttentionOptions& options,
                    const Work& work) {
+  const int64_t n_head = options.n_head;
   at::parallel_for(0, qkv.size(0) * n_head, /*grain_size=*/1, [&](int64_t begin, int64_t end) {
+    HeadShape shape = head_shape(qkv, options);
     const std::unique_ptr<float[]> scratch(
         new float[static_cast<size_t>(head_scratch_size(shape))]);
-    for (int64_t i = begin; i < end; ++i) work(i / n_head, i % n_head, scratch.get());
+    for (int64_t i = begin; i < end; ++i) {
+      shape.key_shift = i % n_head < options.n_shift_head ? 1 : 0;
+      work(shape, i / n_head, i % n_head, scratch.get());
+    }
   });
 }
 
@@ -67,24 +72,24 @@ void forward_heads(const torch::Tensor& qkv,
                    const PackedAttentionOptions& options,
                    torch::Tensor& out,
                    torch::Tensor& log_sum) {
-  const HeadShape shape = head_shape(qkv, options);
-  const int64_t t = shape.n_positions, d = shape.head_size, c = shape.out_stride;
+  const int64_t t = qkv.size(1), c = qkv.size(2) / 3, d = c / options.n_head;
   const auto* in = numbers(qkv.const_data_ptr<T>());
   auto* result = numbers(out.mutable_data_ptr<T>());
   auto* sums = log_sum.mutable_data_ptr<float>();
   using Number = std::remove_pointer_t<decltype(result)>;
   const auto forward = head_kernels<Number>().forward;
-  for_each_head(qkv, shape, options.n_head, [&](int64_t window, int64_t head, float* scratch) {
-    const Number* q = in + window * t * 3 * c + head * d;
-    forward(shape,
-            head_seed(options.seed, window, head),
-            q,
-            q + c,
-            q + 2 * c,
-            result + window * t * c + head * d,
-            sums + (window * options.n_head + head) * t,
-            scratch);
-  });
+  for_each_head(
+      qkv, options, [&](const HeadShape& shape, int64_t window, int64_t head, float* scratch) {
+        const Number* q = in + window * t * 3 * c + head * d;
+        forward(shape,
+                head_seed(options.seed, window, head),
+                q,
+                q + c,
+                q + 2 * c,
+                result + window * t * c + head * d,
+                sums + (window * options.n_head + head) * t,
+                scratch);
+      });
 }
 
 template <typename T>
@@ -94,8 +99,7 @@ void backward_heads(const torch::Tensor& qkv,
                     const torch::Tensor& log_sum,
                     const torch::Tensor& grad,
                     torch::Tensor& dqkv) {
-  const HeadShape shape = head_shape(qkv, options);
-  const int64_t t = shape.n_positions, d = shape.head_size, c = shape.out_stride;
+  const int64_t t = qkv.size(1), c = qkv.size(2) / 3, d = c / options.n_head;
   const auto* in = numbers(qkv.const_data_ptr<T>());
   const auto* result = numbers(out.const_data_ptr<T>());
   const auto* d_result = numbers(grad.const_data_ptr<T>());
@@ -103,23 +107,24 @@ void backward_heads(const torch::Tensor& qkv,
   auto* d_in = numbers(dqkv.mutable_data_ptr<T>());
   using Number = std::remove_pointer_t<decltype(d_in)>;
   const auto backward = head_kernels<Number>().backward;
-  for_each_head(qkv, shape, options.n_head, [&](int64_t window, int64_t head, float* scratch) {
-    const int64_t at_qkv = window * t * 3 * c + head * d, at_out = window * t * c + head * d;
-    const Number* q = in + at_qkv;
-    Number* dq = d_in + at_qkv;
-    backward(shape,
-             head_seed(options.seed, window, head),
-             q,
-             q + c,
-             q + 2 * c,
-             result + at_out,
-             sums + (window * options.n_head + head) * t,
-             d_result + at_out,
-             dq,
-             dq + c,
-             dq + 2 * c,
-             scratch);
-  });
+  for_each_head(
+      qkv, options, [&](const HeadShape& shape, int64_t window, int64_t head, float* scratch) {
+        const int64_t at_qkv = window * t * 3 * c + head * d, at_out = window * t * c + head * d;
+        const Number* q = in + at_qkv;
+        Number* dq = d_in + at_qkv;
+        backward(shape,
+                 head_seed(options.seed, window, head),
+                 q,
+                 q + c,
+                 q + 2 * c,
+                 result + at_out,
+                 sums + (window * options.n_head + head) * t,
+                 d_result + at_out,
+                 dq,
+                 dq + c,
+                 dq + 2 * c,
+                 scratch);
+      });
 }
 
 class PackedAttention : public torch::autograd::Function<PackedAttention> {
@@ -138,6 +143,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     }
     ctx->save_for_backward({qkv, out, log_sum, options.rotary.cos, options.rotary.sin});
     ctx->saved_data["n_head"] = options.n_head;
+    ctx->saved_data["n_shift_head"] = options.n_shift_head;
     ctx->saved_data["qk_norm"] = options.qk_norm;
     ctx->saved_data["norm_epsilon"] = options.norm_epsilon;
     ctx->saved_data["dropout"] = options.dropout;
@@ -150,6 +156,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     const torch::Tensor &qkv = saved[0], &out = saved[1], &log_sum = saved[2];
     const PackedAttentionOptions options{
         .n_head = ctx->saved_data["n_head"].toInt(),
+        .n_shift_head = ctx->saved_data["n_shift_head"].toInt(),
         .qk_norm = ctx->saved_data["qk_norm"].toBool(),
         .norm_epsilon = ctx->saved_data["norm_epsilon"].toDouble(),
         .rotary = {saved[3], saved[4]},

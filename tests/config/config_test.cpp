@@ -628,6 +628,7 @@ const std::vector<std::pair<std::string, Json>>& other_values() {
       {"model.n_embed", 96},
       {"model.n_head", 2},
       {"model.n_kv_head", 2},
+      {"model.n_shift_head", 1},
       {"model.n_blocks", 2},
       {"model.positions", "learned"},
       {"model.rope_base", 500.0},

@@ -37,6 +37,12 @@ std::vector<ModelConfig> variants() {
     c.n_kv_head = 2;
   });
   add(Preset::kGpt2, [](ModelConfig& c) { c.n_kv_head = 1; });
+  add(Preset::kModern, [](ModelConfig& c) { c.n_shift_head = 1; });
+  add(Preset::kGpt2, [](ModelConfig& c) {
+    c.n_head = 4;
+    c.n_kv_head = 2;
+    c.n_shift_head = 2;
+  });
   return result;
 }
 
@@ -74,6 +80,7 @@ TEST_CASE("the engine computes what the model computes, in every variant", "[gen
             config.bias,
             config.qkv_bias,
             config.n_kv_head,
+            config.n_shift_head,
             config.vocab_multiple,
             enum_name(config.norm));
     const torch::Tensor expected = plain_logits(model, ids);

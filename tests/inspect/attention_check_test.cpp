@@ -103,7 +103,8 @@ TEST_CASE("a sound model of every kind passes every line", "[inspect]") {
   ModelConfig config = tiny_config(preset);
   config.qkv_bias = preset == Preset::kGpt2;
   config.dropout = 0.1;
-  CAPTURE(enum_name(preset), fresh);
+  config.n_shift_head = GENERATE(0, 1);
+  CAPTURE(enum_name(preset), fresh, config.n_shift_head);
   GPT model = tiny_model(config);
   if (fresh) initialize(model, 3);
   model->eval();

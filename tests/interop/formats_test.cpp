@@ -191,6 +191,12 @@ TEST_CASE("a model that a format cannot hold is refused with every reason", "[in
   modern.activation = Activation::kSwiglu;
   CHECK(message(modern, ExportFormat::kHuggingFace) == "fits");
   CHECK(plan_export(modern, ExportFormat::kGguf).is_llama);
+  ModelConfig shifted = model_preset(Preset::kGpt2);
+  shifted.n_shift_head = modern.n_shift_head = 1;
+  for (const ModelConfig& config : {shifted, modern}) {
+    CHECK_THAT(message(config, ExportFormat::kHuggingFace),
+               ContainsSubstring("model.n_shift_head 1 (it has none)"));
+  }
 }
 
 TEST_CASE("biases that a model lacks are planned as zeros where the format has them", "[interop]") {

@@ -53,10 +53,16 @@ Result run(ModelConfig config,
 
 TEST_CASE("fused attention equals the heads one by one: outputs and every gradient, fp32",
           "[model][attention]") {
+  std::vector<ModelConfig> configs;
   for (const Preset preset : {Preset::kClassic, Preset::kGpt2, Preset::kModern}) {
-    const ModelConfig config = attention_config(AttentionPath::kFused, preset);
+    configs.push_back(attention_config(AttentionPath::kFused, preset));
+  }
+  configs.push_back(configs.back());
+  configs.back().n_shift_head = 2;
+  for (const ModelConfig& config : configs) {
     for (int64_t t = 1; t <= config.context_length; ++t) {
-      INFO("preset " << enum_name(preset) << ", T " << t);
+      INFO("preset " << enum_name(config.preset) << ", " << config.n_shift_head << " shifted, T "
+                     << t);
       const Result plain = run(config, AttentionPath::kReference, t, torch::kFloat32);
       const Result fused = run(config, AttentionPath::kFused, t, torch::kFloat32);
       CHECK_CLOSE(fused.logits, plain.logits, testing::kFp32Tolerance);
@@ -97,6 +103,26 @@ TEST_CASE("fused attention equals the heads one by one in bf16", "[model][attent
         CHECK_CLOSE(gradients[1][i], gradients[0][i], testing::kBf16Tolerance);
       }
     }
+  }
+}
+
+TEST_CASE("a shifted head looks for a token and reads what came after it", "[model][attention]") {
+  ModelConfig config = model_preset(Preset::kGpt2);
+  config.qkv_bias = false;
+  config.context_length = config.n_embed = 4;
+  config.n_head = 1;
+  for (const bool shifted : {false, true}) {
+    INFO("shifted " << shifted);
+    Head head(config, make_attention_tables(config), HeadPlace{nullptr, shifted});
+    const torch::NoGradGuard no_grad;
+    for (auto& weight : head->parameters()) weight.copy_(torch::eye(4) * 9);
+    // Tokens a b c a, one-hot: who looks for "a" finds itself and the first position, or, shifted,
+    // the b that came next (and the first position, which its own key finds too).
+    const auto x = torch::eye(4).index_select(0, torch::tensor({0, 1, 2, 0})).unsqueeze(0);
+    const torch::Tensor last = head->attention(x).weights[0][3];
+    const auto expected =
+        shifted ? torch::tensor({0.5F, 0.5F, 0.0F, 0.0F}) : torch::tensor({0.5F, 0.0F, 0.0F, 0.5F});
+    CHECK_CLOSE(last, expected, testing::kFp32Tolerance);
   }
 }
 

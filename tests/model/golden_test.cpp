@@ -19,8 +19,12 @@ using testing::golden_ids;
 using testing::golden_tensor;
 using testing::read_golden;
 
-constexpr const char* kGoldens[] = {
-    "model_classic", "model_gpt2", "model_modern", "model_swiglu", "model_no_bias"};
+constexpr const char* kGoldens[] = {"model_classic",
+                                    "model_gpt2",
+                                    "model_modern",
+                                    "model_swiglu",
+                                    "model_shifted",
+                                    "model_no_bias"};
 
 GPT golden_model(const Json& golden, AttentionPath attention) {
   Json run;

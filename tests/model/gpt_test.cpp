@@ -117,9 +117,15 @@ TEST_CASE("padded ids take no probability and give no gradient", "[model]") {
 }
 
 TEST_CASE("the cache gives the same states as reading everything at once", "[model]") {
+  std::vector<ModelConfig> configs;
   for (const Preset preset : {Preset::kClassic, Preset::kGpt2, Preset::kModern}) {
-    INFO(enum_name(preset));
-    GPT model = tiny_model(tiny_config(preset));
+    configs.push_back(tiny_config(preset));
+  }
+  configs.push_back(tiny_config(Preset::kModern));
+  configs.back().n_shift_head = 1;
+  for (const ModelConfig& config : configs) {
+    INFO(enum_name(config.preset) << ", " << config.n_shift_head << " shifted");
+    GPT model = tiny_model(config);
     model->eval();
     const torch::NoGradGuard no_grad;
     const auto ids = tiny_ids(2, 8);

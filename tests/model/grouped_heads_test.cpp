@@ -34,10 +34,13 @@ std::map<std::string, torch::Tensor> named(const GPT& model) {
 }  // namespace
 
 TEST_CASE("the fused path equals the reference with grouped heads", "[model]") {
-  for (const int64_t n_kv_head : {1, 2, 4}) {
-    CAPTURE(n_kv_head);
-    GPT fused = tiny_model(grouped(n_kv_head));
-    GPT reference = tiny_model(grouped(n_kv_head, AttentionPath::kReference));
+  for (const auto& [n_kv_head, n_shift_head] : {std::pair{1, 0}, {2, 0}, {4, 0}, {2, 2}}) {
+    CAPTURE(n_kv_head, n_shift_head);
+    ModelConfig config = grouped(n_kv_head);
+    config.n_shift_head = n_shift_head;
+    GPT fused = tiny_model(config);
+    config.attention = AttentionPath::kReference;
+    GPT reference = tiny_model(config);
     const torch::Tensor ids = tiny_ids(3, 8);
     const torch::Tensor targets = tiny_ids(3, 8).flip(1);
     const torch::Tensor a = training_loss(fused, ids, targets);
@@ -89,4 +92,19 @@ TEST_CASE("grouped heads equal separate heads with equal keys and values", "[mod
 
 TEST_CASE("a number of groups that does not divide the heads is refused", "[model]") {
   CHECK_THROWS_WITH(validate(grouped(3), "a.json"), ContainsSubstring("n_head 4 and n_kv_head 3"));
+}
+
+TEST_CASE("shifted heads are at most all heads, in whole groups", "[model]") {
+  ModelConfig config = grouped(2);
+  config.n_shift_head = 1;
+  CHECK_THROWS_WITH(validate(config, "a.json"),
+                    ContainsSubstring("a.json: model.n_shift_head") &&
+                        ContainsSubstring("in whole groups of 2 heads") &&
+                        ContainsSubstring("found 1 of 4"));
+  config.n_shift_head = 6;
+  CHECK_THROWS_WITH(validate(config, "a.json"), ContainsSubstring("found 6 of 4"));
+  for (const int64_t n : {0, 2, 4}) {
+    config.n_shift_head = n;
+    CHECK_NOTHROW(validate(config, "a.json"));
+  }
 }

@@ -33,6 +33,8 @@ torch::Tensor written_out(const torch::Tensor& qkv, const PackedAttentionOptions
     q = apply_rotary(q, options.rotary);
     k = apply_rotary(k, options.rotary);
   }
+  const int64_t late = options.n_shift_head;
+  k = torch::cat({shift_keys(k.narrow(1, 0, late)), k.narrow(1, late, kHeads - late)}, 1);
   const auto future = torch::ones({t, t}, torch::kBool).tril().logical_not();
   const auto scores = q.matmul(k.transpose(-2, -1)) / std::sqrt(double{kHeadSize});
   torch::Tensor weights = torch::softmax(scores.masked_fill(future, -INFINITY), -1);
@@ -49,10 +51,13 @@ std::vector<PackedAttentionOptions> all_options(int64_t n_positions) {
   norm.qk_norm = true;
   rotated.rotary = make_rotary_table(n_positions + 3, kHeadSize, 10000.0);
   dropped.dropout = 0.3;
+  PackedAttentionOptions shifted = plain;
+  shifted.n_shift_head = 2;
   PackedAttentionOptions all = rotated;
+  all.n_shift_head = 1;
   all.qk_norm = true;
   all.dropout = 0.2;
-  return {plain, norm, rotated, dropped, all};
+  return {plain, norm, rotated, dropped, shifted, all};
 }
 
 TEST_CASE("packed attention equals the written-out form: value and gradient",

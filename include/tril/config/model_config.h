@@ -63,6 +63,7 @@ struct ModelConfig {
   int64_t n_embed = 128;         ///< C
   int64_t n_head = 4;            ///< H
   int64_t n_kv_head = 0;         ///< heads of keys and values; 0: n_head
+  int64_t n_shift_head = 0;      ///< heads, the first ones, whose keys are one token late
   int64_t n_blocks = 4;          ///< L
   Positions positions = Positions::kRope;
   double rope_base = 10000;
@@ -118,6 +119,13 @@ struct ModelConfig {
             self.n_kv_head,
             {.meaning = "heads of keys and values: `n_head` / `n_kv_head` heads in a row share one "
                         "(grouped queries), which makes the cache smaller; 0: one for each head",
+             .min = 0,
+             .max = 1 << 16});
+    v.field("n_shift_head",
+            self.n_shift_head,
+            {.meaning = "so many heads of each block, the first ones, are found by the key of the "
+                        "token before: they look for a token and read what came after it. A "
+                        "multiple of `n_head` / `n_kv_head`",
              .min = 0,
              .max = 1 << 16});
     v.field("n_blocks", self.n_blocks, {.meaning = "L: blocks", .min = 1, .max = 1 << 12});
@@ -197,8 +205,8 @@ ModelConfig model_preset(Preset preset);
 /// Sets the keys a preset decides, and `preset`; sizes and the rest stay.
 void apply_preset(ModelConfig& config, Preset preset);
 
-/// Contradictions between keys: C not a multiple of H, H not of n_kv_head, odd D with rope. Throws
-/// ConfigError that begins with `origin` and gives both numbers.
+/// Contradictions between keys: C not a multiple of H, H not of n_kv_head, n_shift_head, odd D with
+/// rope. Throws ConfigError that begins with `origin` and gives both numbers.
 void validate(const ModelConfig& config, const std::string& origin);
 
 /// Numbers in the model's parameters (padded vocabulary; a tied matrix counts once).

@@ -19,6 +19,7 @@ namespace tril {
 struct HeadProjections {
   torch::Tensor query, key, value;
   torch::Tensor query_bias, key_bias, value_bias;
+  bool shifted = false;  ///< the keys are one position late (n_shift_head)
 };
 
 /// What the check-list looks at: the parts of a model as functions. Made from a real model by

@@ -22,22 +22,29 @@ struct HeadAttention {
   torch::Tensor output;   ///< (B, T, D)
 };
 
+class HeadImpl;
+
+/// What a head of a model may differ in from its neighbours.
+struct HeadPlace {
+  /// The first head of its group, whose key and value this one shares (n_kv_head); none: its own.
+  const HeadImpl* group = nullptr;
+  bool shifted = false;  ///< shift_keys (n_shift_head)
+};
+
 /// Scaled dot-product attention of one head, T x T materialised.
 /// Source: Vaswani et al. 2017, section 3.2.1.
 ///   x        (B, T, C) float, 1 <= T <= context_length
 ///   returns  (B, T, D)
 class HeadImpl : public torch::nn::Module {
  public:
-  /// `group`: the first head of a group, whose key and value this one shares (n_kv_head); none: it
-  /// has its own.
-  HeadImpl(const ModelConfig& config,
-           const AttentionTables& tables,
-           const HeadImpl* group = nullptr);
+  HeadImpl(const ModelConfig& config, const AttentionTables& tables, const HeadPlace& place = {});
 
   torch::Tensor forward(const torch::Tensor& x) { return attention(x).output; }
 
   /// The same, with the attention weights (before dropout).
   HeadAttention attention(const torch::Tensor& x);
+
+  bool shifted() const { return shifted_; }
 
   torch::nn::Linear query{nullptr};  ///< (C -> D): what am I looking for?
   torch::nn::Linear key{nullptr};    ///< (C -> D): what do I contain?
@@ -46,6 +53,7 @@ class HeadImpl : public torch::nn::Module {
 
  private:
   RotaryTable rotary_;
+  bool shifted_;
   bool qk_norm_;
   double norm_epsilon_;
   double dropout_;
@@ -54,5 +62,10 @@ TORCH_MODULE(Head);
 
 /// Root-mean-square normalisation over D without a gain, as `qk_norm` applies it to q and k.
 torch::Tensor normalize_qk(const torch::Tensor& x, double epsilon);
+
+/// Every key one position later; the first stays too. A query that finds the key of position j
+/// then reads the value of j + 1: what came next.
+///   k, returns  (..., T, D)
+torch::Tensor shift_keys(const torch::Tensor& k);
 
 }  // namespace tril

@@ -12,7 +12,7 @@ namespace tril {
 struct BlockCache {
   torch::Tensor qkv_weight;  ///< (3C, C)
   torch::Tensor qkv_bias;    ///< (3C) or undefined
-  torch::Tensor keys;        ///< (B, H, capacity, D)
+  torch::Tensor keys;        ///< (B, H, capacity + 1, D): shifted heads write one further
   torch::Tensor values;      ///< (B, H, capacity, D)
 };
 

@@ -50,6 +50,7 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
 
   AttentionPath path_;
   int64_t n_head_;
+  int64_t n_shift_head_;
   int64_t head_size_;
   RotaryTable rotary_;
   bool qk_norm_;

@@ -11,7 +11,8 @@ namespace tril {
 /// What happens between the projection and the output. Defaults: plain causal attention.
 struct PackedAttentionOptions {
   int64_t n_head = 1;
-  bool qk_norm = false;  ///< normalize_qk on queries and keys
+  int64_t n_shift_head = 0;  ///< the first so many heads: shift_keys
+  bool qk_norm = false;      ///< normalize_qk on queries and keys
   double norm_epsilon = 1e-5;
   RotaryTable rotary = {};  ///< undefined: no rotation
   double dropout = 0.0;     ///< probability of an attention weight to become 0
