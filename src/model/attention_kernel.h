@@ -65,9 +65,9 @@ struct HeadKernels {
   HeadBackward<T> backward;
 };
 
-/// The widest version that this processor runs.
+/// The fastest version that this processor runs.
 template <typename T>
-HeadKernels<T> head_kernels();
+HeadKernels<T> head_kernels(const HeadShape& shape);
 
 /// The same code compiled for any processor: the twin in tests.
 template <typename T>

@@ -77,7 +77,7 @@ void forward_heads(const torch::Tensor& qkv,
   auto* result = numbers(out.mutable_data_ptr<T>());
   auto* sums = log_sum.mutable_data_ptr<float>();
   using Number = std::remove_pointer_t<decltype(result)>;
-  const auto forward = head_kernels<Number>().forward;
+  const auto forward = head_kernels<Number>(head_shape(qkv, options)).forward;
   for_each_head(
       qkv, options, [&](const HeadShape& shape, int64_t window, int64_t head, float* scratch) {
         const Number* q = in + window * t * 3 * c + head * d;
@@ -106,7 +106,7 @@ void backward_heads(const torch::Tensor& qkv,
   const auto* sums = log_sum.const_data_ptr<float>();
   auto* d_in = numbers(dqkv.mutable_data_ptr<T>());
   using Number = std::remove_pointer_t<decltype(d_in)>;
-  const auto backward = head_kernels<Number>().backward;
+  const auto backward = head_kernels<Number>(head_shape(qkv, options)).backward;
   for_each_head(
       qkv, options, [&](const HeadShape& shape, int64_t window, int64_t head, float* scratch) {
         const int64_t at_qkv = window * t * 3 * c + head * d, at_out = window * t * c + head * d;

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -98,52 +99,75 @@ TEST_CASE("packed attention in bfloat16 differs by its rounding only", "[model][
   }
 }
 
-TEST_CASE("attention kernels: this processor's and the portable ones agree, NaN is passed on",
+/// Output, log sums and gradients of one head, by the fastest or the portable kernels.
+template <typename T, typename Stored>
+torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool portable) {
+  const int64_t t = shape.n_positions, d = shape.head_size, size = t * d;
+  const auto kernels = portable ? head_kernels_portable<T>() : head_kernels<T>(shape);
+  torch::Tensor out = torch::empty({t, d}, qkv_dy.options()), log_sum = torch::empty({t}),
+                grads = torch::empty({3, t, d}, qkv_dy.options()),
+                scratch = torch::full({head_scratch_size(shape)}, std::nanf(""));
+  const auto* in = reinterpret_cast<const T*>(qkv_dy.const_data_ptr<Stored>());
+  auto* y = reinterpret_cast<T*>(out.mutable_data_ptr<Stored>());
+  auto* g = reinterpret_cast<T*>(grads.mutable_data_ptr<Stored>());
+  auto* sums = log_sum.mutable_data_ptr<float>();
+  auto* room = scratch.mutable_data_ptr<float>();
+  kernels.forward(shape, 9, in, in + size, in + 2 * size, y, sums, room);
+  scratch.fill_(std::nanf(""));
+  kernels.backward(shape,
+                   9,
+                   in,
+                   in + size,
+                   in + 2 * size,
+                   y,
+                   sums,
+                   in + 3 * size,
+                   g,
+                   g + size,
+                   g + 2 * size,
+                   room);
+  return torch::cat(
+      {out.flatten().to(torch::kFloat32), log_sum, grads.flatten().to(torch::kFloat32)});
+}
+
+TEST_CASE("attention kernels: this processor's and the portable ones agree, in any shape",
           "[model][attention]") {
   torch::manual_seed(2);
-  const int64_t t = 70, d = 6;
-  HeadShape shape;
-  shape.n_positions = t;
-  shape.head_size = d;
-  shape.qkv_stride = d;
-  shape.out_stride = d;
-  shape.scale = 0.4F;
-  shape.qk_norm = true;
-  shape.norm_epsilon = 1e-5F;
-  shape.dropout = 0.1F;
-  const torch::Tensor q = torch::randn({t, d}), k = torch::randn({t, d}), v = torch::randn({t, d}),
-                      dy = torch::randn({t, d});
-  torch::Tensor results[2];
-  for (int portable = 0; portable < 2; ++portable) {
-    const auto kernels = portable ? head_kernels_portable<float>() : head_kernels<float>();
-    torch::Tensor out = torch::empty({t, d}), log_sum = torch::empty({t}),
-                  grads = torch::empty({3, t, d}),
-                  scratch = torch::empty({head_scratch_size(shape)});
-    auto* g = grads.mutable_data_ptr<float>();
-    kernels.forward(shape,
-                    9,
-                    q.const_data_ptr<float>(),
-                    k.const_data_ptr<float>(),
-                    v.const_data_ptr<float>(),
-                    out.mutable_data_ptr<float>(),
-                    log_sum.mutable_data_ptr<float>(),
-                    scratch.mutable_data_ptr<float>());
-    kernels.backward(shape,
-                     9,
-                     q.const_data_ptr<float>(),
-                     k.const_data_ptr<float>(),
-                     v.const_data_ptr<float>(),
-                     out.const_data_ptr<float>(),
-                     log_sum.const_data_ptr<float>(),
-                     dy.const_data_ptr<float>(),
-                     g,
-                     g + t * d,
-                     g + 2 * t * d,
-                     scratch.mutable_data_ptr<float>());
-    results[portable] = torch::cat({out.flatten(), log_sum, grads.flatten()});
+  for (const int64_t t : {1, 2, 15, 24, 25, 47, 70, 129}) {
+    for (const int64_t d : {1, 6, 16, 33, 64, 100}) {
+      for (const int64_t key_shift : {0, 1}) {
+        CAPTURE(t, d, key_shift);
+        HeadShape shape;
+        shape.n_positions = t;
+        shape.head_size = shape.qkv_stride = shape.out_stride = d;
+        shape.scale = 1.0F / std::sqrt(static_cast<float>(d));
+        shape.qk_norm = d > 1;
+        shape.norm_epsilon = 1e-5F;
+        shape.key_shift = key_shift;
+        shape.dropout = d == 6 ? 0.1F : 0.0F;
+        const torch::Tensor in = torch::randn({4, t, d});
+        CHECK_CLOSE((run_head<float, float>(shape, in, false)),
+                    (run_head<float, float>(shape, in, true)),
+                    1e-5);
+        const torch::Tensor narrow = in.to(torch::kBFloat16);
+        // Rounding: no single number, but each part as a whole.
+        const torch::Tensor fast = run_head<Bf16, at::BFloat16>(shape, narrow, false),
+                            plain = run_head<Bf16, at::BFloat16>(shape, narrow, true);
+        const std::vector<int64_t> sizes{t * d, t, t * d, t * d, t * d};  // y, log sums, dq, dk, dv
+        const auto ours = fast.split_with_sizes(sizes), theirs = plain.split_with_sizes(sizes);
+        for (size_t part = 0; part < sizes.size(); ++part) {
+          CAPTURE(part);
+          const auto rms = [](const torch::Tensor& x) {
+            return x.square().mean().sqrt().item<double>();
+          };
+          CHECK(rms(ours[part] - theirs[part]) < 0.02 * std::max(rms(theirs[part]), 0.1));
+        }
+      }
+    }
   }
-  CHECK_CLOSE(results[0], results[1], 1e-5);
+}
 
+TEST_CASE("attention passes NaN on, and to later positions only", "[model][attention]") {
   torch::Tensor poisoned = torch::randn({1, 5, 3 * kHeads * kHeadSize});
   poisoned[0][2][0] = std::nanf("");  // a query of position 2
   const auto y = packed_attention(poisoned, {.n_head = kHeads});
