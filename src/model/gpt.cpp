@@ -70,6 +70,10 @@ torch::Tensor GPTImpl::embed(const torch::Tensor& ids, int64_t first_position) {
   return tokens + position_embedding->weight.narrow(0, first_position, n_positions);  // + (T, C)
 }
 
+int64_t kept_blocks(int64_t n_blocks) {
+  return (n_blocks + 3) / 4;
+}
+
 torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
   WeightLender* lender = weight_lender();
   torch::Tensor x = embed(ids, /*first_position=*/0);
@@ -82,10 +86,11 @@ torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
     Block block(blocks->ptr<BlockImpl>(i));
     const size_t unit = lender == nullptr ? 0 : lender->units().block(i);
     const BorrowedWeights borrowed(lender, unit);
-    // The backward pass begins with the last block: what it has kept would be made anew at once.
-    const bool is_next_backward = i + 1 == blocks->size() && lender == nullptr;
-    x = keep_inputs_only && !is_next_backward ? checkpointed_forward(block, x, lender, unit)
-                                              : block->forward(x);
+    // The backward pass begins with the last blocks: what they keep is needed for the least time.
+    const auto n_kept = lender == nullptr ? kept_blocks(config_.n_blocks) : 0;
+    const bool is_kept = static_cast<int64_t>(i) >= config_.n_blocks - n_kept;
+    x = keep_inputs_only && !is_kept ? checkpointed_forward(block, x, lender, unit)
+                                     : block->forward(x);
   }
   return final_norm(x);
 }

@@ -157,6 +157,10 @@ int64_t loss_chunk_rows(int64_t padded_vocab_size) {
   return std::max<int64_t>(64, kLogitsPerChunk / padded_vocab_size);
 }
 
+int64_t scored_chunk_rows(int64_t padded_vocab_size) {
+  return std::min<int64_t>(1024, loss_chunk_rows(padded_vocab_size));
+}
+
 torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets) {
   return torch::nn::functional::cross_entropy(logits.flatten(0, -2), targets.flatten());
 }
@@ -190,7 +194,7 @@ torch::Tensor token_losses(GPT& model, const torch::Tensor& ids, const torch::Te
     const LentHead head{*lender, weight, model->head_bias(), model->config().vocab_size};
     return token_losses_in_pieces(head, hidden, target).view(ids.sizes());
   }
-  const int64_t chunk_rows = loss_chunk_rows(weight.size(0));
+  const int64_t chunk_rows = scored_chunk_rows(weight.size(0));
   std::vector<torch::Tensor> losses;
   for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, hidden.size(0) - first);

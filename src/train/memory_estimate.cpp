@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tril/evaluate/evaluator.h"
+#include "tril/model/gpt.h"
+#include "tril/model/loss.h"
 #include "tril/optim/muon.h"
 
 namespace tril {
@@ -87,7 +89,8 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
   const double per_block = tokens * (kFloatBytes * saved.wide + matrix_bytes * saved.narrow);
   const auto n_blocks = static_cast<double>(m.n_blocks);
   e.activations = config.train.activation_checkpointing
-                      ? per_block + n_blocks * tokens * kFloatBytes * c  // inputs, and one block
+                      ? per_block * static_cast<double>(kept_blocks(m.n_blocks)) +
+                            n_blocks * tokens * kFloatBytes * c  // inputs, and the last blocks
                       : per_block * n_blocks;
   e.activations += n_blocks * matrix_bytes * 3 * c * c;  // the heads' projections, side by side
   // Outside the blocks: the embedding sum, the final norm, gradients on their way back.
@@ -97,8 +100,11 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
     const auto rows = static_cast<double>(std::max(kEvaluationTokens, m.context_length));
     e.evaluation =
         rows * (kFloatBytes * 4 * c + matrix_bytes * 2 * static_cast<double>(m.ffn_size()));
+    const auto scored = static_cast<double>(scored_chunk_rows(m.padded_vocab_size()));
+    e.evaluation += std::min(rows, scored) * v * (2 * kFloatBytes + matrix_bytes);
   }
-  const double chunk_rows = std::min(tokens, std::max(64.0, 512.0 * 50304.0 / v));
+  const double chunk_rows =
+      std::min(tokens, static_cast<double>(loss_chunk_rows(m.padded_vocab_size())));
   e.loss = chunk_rows * v * (3 * kFloatBytes) + v * c * kFloatBytes;
   return e;
 }

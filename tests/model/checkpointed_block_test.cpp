@@ -4,6 +4,11 @@
 
 #include <torch/torch.h>
 
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
 #include "support/catch.h"
 #include "support/tiny.h"
 #include "tril/model/autocast.h"
@@ -44,6 +49,28 @@ TEST_CASE("activation checkpointing: loss and every gradient are equal bit for b
     INFO("result " << i);
     CHECK(torch::equal(results[0][i], results[1][i]));
   }
+}
+
+TEST_CASE("all blocks but the last quarter are computed again", "[model]") {
+  const int64_t n_blocks = GENERATE(1, 4, 5, 6);
+  CAPTURE(n_blocks);
+  ModelConfig config = testing::tiny_config(Preset::kModern);
+  config.n_blocks = n_blocks;
+  GPT model = testing::tiny_model(config);
+  model->train();
+  model->set_activation_checkpointing(true);
+  int64_t n_again = 0;
+  const torch::Tensor hidden = model->forward_hidden(testing::tiny_ids(2, 8));
+  std::unordered_set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> next{hidden.grad_fn().get()};
+  while (!next.empty()) {
+    auto* const node = next.back();
+    next.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    if (node->name().find("CheckpointedBlock") != std::string::npos) ++n_again;
+    for (const auto& edge : node->next_edges()) next.push_back(edge.function.get());
+  }
+  CHECK(n_again == std::map<int64_t, int64_t>{{1, 0}, {4, 3}, {5, 3}, {6, 4}}.at(n_blocks));
 }
 
 TEST_CASE("a checkpointed block keeps its input only", "[model]") {

