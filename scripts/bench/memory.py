@@ -25,6 +25,9 @@ CASES = {
     "medium, reference attention": (common.SHAPES["medium"], ["model.attention=reference"]),
     "medium, bf16": (common.SHAPES["medium"], ["train.precision=bf16"]),
     "medium, accumulation 4": (common.SHAPES["medium"] | {"batch": 4}, ["train.accumulation=4"]),
+    "small, 2048 tokens, evaluated, bf16": (
+        common.SHAPES["small"] | {"vocab": 2048},
+        ["data.validation_fraction=0.1", "train.eval_interval=2", "train.precision=bf16"]),
     "gpt2_124m": (common.SHAPES["gpt2_124m"], []),
 }
 
