@@ -79,11 +79,11 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
   e.gradients = kFloatBytes * parameters;
   e.moments = 2 * kFloatBytes * parameters;
   if (config.optimizer.name == OptimizerName::kMuon) {
-    // One moment for the matrices inside the blocks, and the working memory of one batch of them:
+    // One moment for the matrices inside the blocks. It works on one batch of them at a time:
     // gradients in a row, and the iteration's matrices.
     const double matrices = matrices_in_blocks(m);
     e.moments -= kFloatBytes * matrices;
-    e.moments += std::min(matrices, static_cast<double>(kMuonBatchElements)) * 3 * kFloatBytes;
+    e.update = std::min(matrices, static_cast<double>(kMuonBatchElements)) * 3 * kFloatBytes;
   }
   const SavedPerToken saved = saved_per_token(m);
   const double per_block = tokens * (kFloatBytes * saved.wide + matrix_bytes * saved.narrow);

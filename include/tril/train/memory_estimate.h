@@ -1,6 +1,7 @@
 #pragma once
 // What a run will need, before anything is allocated.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "tril/config/run_config.h"
@@ -14,11 +15,13 @@ struct MemoryEstimate {
   double moments = 0;      ///< two per weight, fp32
   double activations = 0;  ///< kept from the forward for the backward pass, one micro-batch
   double loss = 0;         ///< one chunk of logits, its gradient, and the head's gradient
+  double update = 0;       ///< what Muon works in, when activations and logits are gone
   double evaluation = 0;   ///< what passes through one block, evaluating; 0 without validation
   double runtime = 0;      ///< the program, LibTorch and its work space
 
   double peak() const {
-    return weights + gradients + moments + activations + loss + evaluation + runtime;
+    return weights + gradients + moments + std::max(activations + loss, update) + evaluation +
+           runtime;
   }
 };
 
