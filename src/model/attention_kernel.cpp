@@ -67,8 +67,6 @@ TRIL_INLINE void head_forward(const HeadShape& shape,
   load_queries_or_keys(shape, q, qs);
   load_keys(shape, k, ks);
   load_rows(v, shape.qkv_stride, t, d, vs);
-  const uint32_t threshold = dropout_threshold(shape.dropout);
-  const float keep = 1.0F / (1.0F - shape.dropout);
 
   for (int64_t first = 0; first < t; first += kQueryRows) {
     const int64_t rows = std::min(kQueryRows, t - first), columns = first + rows;
@@ -77,7 +75,7 @@ TRIL_INLINE void head_forward(const HeadShape& shape,
              rows,
              columns,
              d,
-             shape.scale,
+             1.0F,
              qs + first * d,
              d,
              ks,
@@ -86,24 +84,9 @@ TRIL_INLINE void head_forward(const HeadShape& shape,
              s,
              t);  // (rows, D) x (columns, D)^T -> (rows, columns)
     for (int64_t i = 0; i < rows; ++i) {
-      float* __restrict row = s + i * t;
-      const int64_t n = first + i + 1;  // this row sees so many positions
-      float highest = row[0];
-#pragma omp simd reduction(max : highest)
-      for (int64_t j = 0; j < n; ++j) highest = row[j] > highest ? row[j] : highest;
-      float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t j = 0; j < n; ++j) {
-        row[j] = exp_not_positive(row[j] - highest);
-        sum += row[j];
-      }
-      if (threshold != 0) {
-        const uint32_t key = row_key(seed, first + i);
-        for (int64_t j = 0; j < n; ++j) row[j] *= dropout_factor(key, j, threshold, keep);
-      }
-      for (int64_t j = n; j < columns; ++j) row[j] = 0.0F;
-      log_sum[first + i] = highest + std::log(sum);
-      inverse[i] = 1.0F / sum;
+      const RowSum sum = softmax_row(shape, seed, first + i, columns, s + i * t);
+      log_sum[first + i] = sum.log_sum;
+      inverse[i] = sum.inverse;
     }
     multiply(Op::kPlain, Op::kPlain, rows, d, columns, 1.0F, s, t, vs, d, 0.0F, y, d);
     for (int64_t i = 0; i < rows; ++i) {  // the softmax's division, on D numbers instead of T
@@ -141,8 +124,6 @@ TRIL_INLINE void head_backward(const HeadShape& shape,
   load_keys(shape, k, ks);
   load_rows(v, shape.qkv_stride, t, d, vs);
   load_rows(d_out, shape.out_stride, t, d, dys);
-  const uint32_t threshold = dropout_threshold(shape.dropout);
-  const float keep = 1.0F / (1.0F - shape.dropout);
 
   // From the last block, which sees all keys and so fills dk and dv; the others add to them.
   for (int64_t first = (t - 1) / kQueryRows * kQueryRows; first >= 0; first -= kQueryRows) {
@@ -155,7 +136,7 @@ TRIL_INLINE void head_backward(const HeadShape& shape,
              rows,
              columns,
              d,
-             shape.scale,
+             1.0F,
              q_block,
              d,
              ks,
@@ -177,31 +158,9 @@ TRIL_INLINE void head_backward(const HeadShape& shape,
              ds,
              t);  // gradient of the weights after dropout
     for (int64_t i = 0; i < rows; ++i) {
-      float* __restrict weights = p + i * t;
-      float* __restrict grad = ds + i * t;
-      const int64_t n = first + i + 1;
-      const T* __restrict y = out + (first + i) * shape.out_stride;
-      const float* __restrict dy = dy_block + i * d;
-      float along = 0.0F;  // sum(dP * P) of the row is sum(dy * y)
-#pragma omp simd reduction(+ : along)
-      for (int64_t j = 0; j < d; ++j) along += dy[j] * to_float(y[j]);
-      const float shift = log_sum[first + i];
-      if (threshold == 0) {
-        for (int64_t j = 0; j < n; ++j) {
-          const float w = exp_not_positive(weights[j] - shift);
-          weights[j] = w;
-          grad[j] = w * (grad[j] - along) * shape.scale;
-        }
-      } else {
-        const uint32_t key = row_key(seed, first + i);
-        for (int64_t j = 0; j < n; ++j) {
-          const float w = exp_not_positive(weights[j] - shift);
-          const float factor = dropout_factor(key, j, threshold, keep);
-          weights[j] = w * factor;
-          grad[j] = w * (grad[j] * factor - along) * shape.scale;
-        }
-      }
-      for (int64_t j = n; j < columns; ++j) weights[j] = grad[j] = 0.0F;
+      const int64_t row = first + i;
+      const float along = product_of_rows(dys + row * d, out + row * shape.out_stride, d);
+      score_gradient_row(shape, seed, row, columns, log_sum[row], along, p + i * t, ds + i * t);
     }
     multiply(Op::kTransposed, Op::kPlain, columns, d, rows, 1.0F, p, t, dy_block, d, add, dvs, d);
     multiply(Op::kPlain, Op::kPlain, rows, d, columns, 1.0F, ds, t, ks, d, 0.0F, dqs, d);

@@ -111,4 +111,72 @@ TRIL_INLINE uint32_t dropout_threshold(float p) {
   return static_cast<uint32_t>(static_cast<double>(p) * 4294967296.0);
 }
 
+/// The softmax of one row, its division left for later.
+struct RowSum {
+  float log_sum;  ///< logarithm of the sum of exponentials
+  float inverse;  ///< 1 / sum, with the highest score as 0
+};
+
+/// Turns row `i` of the products q k^T into weights times their sum, after dropout; zeros for the
+/// future, up to `columns`.
+TRIL_INLINE RowSum softmax_row(
+    const HeadShape& shape, uint32_t seed, int64_t i, int64_t columns, float* __restrict row) {
+  const int64_t seen = i + 1;
+  float highest = row[0];
+#pragma omp simd reduction(max : highest)
+  for (int64_t j = 0; j < seen; ++j) highest = row[j] > highest ? row[j] : highest;
+  float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < seen; ++j) {
+    row[j] = exp_not_positive((row[j] - highest) * shape.scale);
+    sum += row[j];
+  }
+  if (shape.dropout > 0.0F) {
+    const uint32_t key = row_key(seed, i), threshold = dropout_threshold(shape.dropout);
+    const float keep = 1.0F / (1.0F - shape.dropout);
+    for (int64_t j = 0; j < seen; ++j) row[j] *= dropout_factor(key, j, threshold, keep);
+  }
+  for (int64_t j = seen; j < columns; ++j) row[j] = 0.0F;
+  return {highest * shape.scale + std::log(sum), 1.0F / sum};
+}
+
+/// Turns row `i` of q k^T into weights after dropout, and the gradient of those into that of q k^T.
+///   along  sum(dP * P) of the row, which is sum(dy * y)
+TRIL_INLINE void score_gradient_row(const HeadShape& shape,
+                                    uint32_t seed,
+                                    int64_t i,
+                                    int64_t columns,
+                                    float log_sum,
+                                    float along,
+                                    float* __restrict weights,
+                                    float* __restrict grad) {
+  const int64_t seen = i + 1;
+  if (shape.dropout == 0.0F) {
+    for (int64_t j = 0; j < seen; ++j) {
+      const float w = exp_not_positive(weights[j] * shape.scale - log_sum);
+      weights[j] = w;
+      grad[j] = w * (grad[j] - along) * shape.scale;
+    }
+  } else {
+    const uint32_t key = row_key(seed, i), threshold = dropout_threshold(shape.dropout);
+    const float keep = 1.0F / (1.0F - shape.dropout);
+    for (int64_t j = 0; j < seen; ++j) {
+      const float w = exp_not_positive(weights[j] * shape.scale - log_sum);
+      const float factor = dropout_factor(key, j, threshold, keep);
+      weights[j] = w * factor;
+      grad[j] = w * (grad[j] * factor - along) * shape.scale;
+    }
+  }
+  for (int64_t j = seen; j < columns; ++j) weights[j] = grad[j] = 0.0F;
+}
+
+/// sum(dy * y) of one row.
+template <typename T>
+TRIL_INLINE float product_of_rows(const float* __restrict dy, const T* __restrict y, int64_t d) {
+  float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < d; ++j) sum += dy[j] * to_float(y[j]);
+  return sum;
+}
+
 }  // namespace tril

@@ -267,8 +267,6 @@ TRIL_TILE_TARGET void forward(const HeadShape& shape,
   load_rows(v, shape.qkv_stride, n.t, n.d, rows);
   widen(n, rows, wide);
   right_rows(n, wide, v_rows);
-  const uint32_t threshold = dropout_threshold(shape.dropout);
-  const float keep = 1.0F / (1.0F - shape.dropout);
 
   for (int64_t first = 0; first < n.t; first += kTileRows) {
     const int64_t n_rows = std::min(kTileRows, n.t - first);
@@ -284,25 +282,11 @@ TRIL_TILE_TARGET void forward(const HeadShape& shape,
                    n.wide_t,
                    false);
     for (int64_t i = 0; i < n_rows; ++i) {
-      float* __restrict row = s + i * n.wide_t;
-      const int64_t seen = first + i + 1;
-      float highest = row[0];
-#pragma omp simd reduction(max : highest)
-      for (int64_t j = 0; j < seen; ++j) highest = row[j] > highest ? row[j] : highest;
-      float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t j = 0; j < seen; ++j) {
-        row[j] = exp_not_positive((row[j] - highest) * shape.scale);
-        sum += row[j];
-      }
-      if (threshold != 0) {
-        const uint32_t key = row_key(seed, first + i);
-        for (int64_t j = 0; j < seen; ++j) row[j] *= dropout_factor(key, j, threshold, keep);
-      }
-      for (int64_t j = seen; j < columns; ++j) row[j] = 0.0F;
+      float* const row = s + i * n.wide_t;
+      const RowSum sum = softmax_row(shape, seed, first + i, columns, row);
+      log_sum[first + i] = sum.log_sum;
+      inverse[i] = sum.inverse;
       row_words(row, columns, p + i * (n.wide_t / Lane::kNumbers));
-      log_sum[first + i] = highest * shape.scale + std::log(sum);
-      inverse[i] = 1.0F / sum;
     }
     multiply<Lane>({p, n.wide_t / Lane::kNumbers, 1},
                    n_rows,
@@ -373,8 +357,6 @@ TRIL_TILE_TARGET void backward(const HeadShape& shape,
   widen(n, rows, dys);
   const Left<Word> gradients = left_rows(n, dys, dy_left);
   right_rows(n, dys, dy_right);
-  const uint32_t threshold = dropout_threshold(shape.dropout);
-  const float keep = 1.0F / (1.0F - shape.dropout);
 
   // From the last block, which sees all keys and so fills dk and dv; the others add to them.
   for (int64_t first = (n.t - 1) / kTileRows * kTileRows; first >= 0; first -= kTileRows) {
@@ -396,31 +378,10 @@ TRIL_TILE_TARGET void backward(const HeadShape& shape,
     scores(queries, k_columns, p);
     scores(gradients, v_columns, ds);  // gradient of the weights after dropout
     for (int64_t i = 0; i < n_rows; ++i) {
-      float* __restrict weights = p + i * n.wide_t;
-      float* __restrict grad = ds + i * n.wide_t;
-      const int64_t seen = first + i + 1;
-      const T* __restrict y = out + (first + i) * shape.out_stride;
-      const float* __restrict dy = dys + (first + i) * n.wide_d;
-      float along = 0.0F;  // sum(dP * P) of the row is sum(dy * y)
-#pragma omp simd reduction(+ : along)
-      for (int64_t j = 0; j < n.d; ++j) along += dy[j] * to_float(y[j]);
-      const float shift = log_sum[first + i];
-      if (threshold == 0) {
-        for (int64_t j = 0; j < seen; ++j) {
-          const float w = exp_not_positive(weights[j] * shape.scale - shift);
-          weights[j] = w;
-          grad[j] = w * (grad[j] - along) * shape.scale;
-        }
-      } else {
-        const uint32_t key = row_key(seed, first + i);
-        for (int64_t j = 0; j < seen; ++j) {
-          const float w = exp_not_positive(weights[j] * shape.scale - shift);
-          const float factor = dropout_factor(key, j, threshold, keep);
-          weights[j] = w * factor;
-          grad[j] = w * (grad[j] * factor - along) * shape.scale;
-        }
-      }
-      for (int64_t j = seen; j < columns; ++j) weights[j] = grad[j] = 0.0F;
+      const int64_t row = first + i;
+      const float along = product_of_rows(dys + row * n.wide_d, out + row * shape.out_stride, n.d);
+      float* const grad = ds + i * n.wide_t;
+      score_gradient_row(shape, seed, row, columns, log_sum[row], along, p + i * n.wide_t, grad);
       row_words(grad, columns, ds_along + i * (n.wide_t / Lane::kNumbers));
     }
     for (int64_t i = n_rows; i < even_rows; ++i) {
