@@ -463,7 +463,7 @@ template HeadKernels<Bf16> tiled_head_kernels();
 
 int64_t tiled_scratch_size(const HeadShape& shape) {
   const int64_t t = round_up(shape.n_positions + 1, 16), d = round_up(shape.head_size, 16);
-  return 13 * t * d + 5 * kTileRows * t + kTileRows * d + 32 * 16;
+  return (13 * t + kTileRows + 1) * d + 5 * kTileRows * t;
 }
 
 }  // namespace tril

@@ -106,7 +106,8 @@ torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool
   const auto kernels = portable ? head_kernels_portable<T>() : head_kernels<T>(shape);
   torch::Tensor out = torch::empty({t, d}, qkv_dy.options()), log_sum = torch::empty({t}),
                 grads = torch::empty({3, t, d}, qkv_dy.options()),
-                scratch = torch::full({head_scratch_size(shape)}, std::nanf(""));
+                scratch = torch::full({head_scratch_size(shape) + 16}, std::nanf(""));
+  const torch::Tensor beyond = scratch.narrow(0, head_scratch_size(shape), 16);
   const auto* in = reinterpret_cast<const T*>(qkv_dy.const_data_ptr<Stored>());
   auto* y = reinterpret_cast<T*>(out.mutable_data_ptr<Stored>());
   auto* g = reinterpret_cast<T*>(grads.mutable_data_ptr<Stored>());
@@ -126,6 +127,7 @@ torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool
                    g + size,
                    g + 2 * size,
                    room);
+  CHECK(beyond.isnan().all().item<bool>());  // nothing is written behind the working memory
   return torch::cat(
       {out.flatten().to(torch::kFloat32), log_sum, grads.flatten().to(torch::kFloat32)});
 }
@@ -133,8 +135,9 @@ torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool
 TEST_CASE("attention kernels: this processor's and the portable ones agree, in any shape",
           "[model][attention]") {
   torch::manual_seed(2);
-  for (const int64_t t : {1, 2, 15, 24, 25, 47, 70, 129}) {
-    for (const int64_t d : {1, 6, 16, 33, 64, 100}) {
+  for (const int64_t t : {1, 2, 15, 24, 25, 31, 47, 70, 129}) {
+    for (const int64_t d : {1, 6, 16, 33, 64, 100, 1024}) {
+      if (d == 1024 && t != 31) continue;  // takes long, and is like the others
       for (const int64_t key_shift : {0, 1}) {
         CAPTURE(t, d, key_shift);
         HeadShape shape;
@@ -160,7 +163,7 @@ TEST_CASE("attention kernels: this processor's and the portable ones agree, in a
           const auto rms = [](const torch::Tensor& x) {
             return x.square().mean().sqrt().item<double>();
           };
-          CHECK(rms(ours[part] - theirs[part]) < 0.02 * std::max(rms(theirs[part]), 0.1));
+          CHECK(rms(ours[part] - theirs[part]) < 0.02 * std::max(rms(theirs[part]), 0.25));
         }
       }
     }
