@@ -239,9 +239,8 @@ struct Engine::State {
     const torch::Tensor keys = cached(sequence, i, 0);
     if (n_shift > 0) {  // the last key waits for the next position
       keys.narrow(0, 0, n_shift).select(1, t).copy_(k.narrow(0, 0, n_shift).select(1, t - 1));
-      const auto late = k.split_with_sizes({n_shift, n_kv - n_shift}, 0);
-      k = torch::cat({shift_keys(late[0]), late[1]}, 0);
     }
+    k = shift_keys(k, n_shift);
     keys.narrow(1, 0, t).copy_(k);
     cached(sequence, i, 1).narrow(1, 0, t).copy_(v);
     const torch::Tensor y = at::scaled_dot_product_attention(q.unsqueeze(0),

@@ -33,7 +33,7 @@ torch::Tensor raw_scores(const ModelConfig& config, const HeadProjections& p, co
     q = apply_rotary(q, table);
     k = apply_rotary(k, table);
   }
-  if (p.shifted) k = shift_keys(k);
+  if (p.shifted) k = shift_keys(k.unsqueeze(-3), 1).squeeze(-3);
   return q.matmul(k.transpose(-2, -1));
 }
 

@@ -70,7 +70,7 @@ TRIL_TILE __m256i rounded(const float* x) {
 
 /// n floats, n a multiple of 16, as words along the row: n / kNumbers words.
 TRIL_TILE void row_words(const float* x, int64_t n, float* out) {
-  std::memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
+  if (out != x) std::memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
 }
 TRIL_TILE void row_words(const float* x, int64_t n, uint32_t* out) {
   for (int64_t j = 0; j < n; j += kLanes) {
@@ -80,7 +80,7 @@ TRIL_TILE void row_words(const float* x, int64_t n, uint32_t* out) {
 
 /// kNumbers rows of n floats, n a multiple of 16, as n words across them.
 TRIL_TILE void column_words(const float* x, int64_t /*stride*/, int64_t n, float* out) {
-  std::memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
+  if (out != x) std::memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
 }
 TRIL_TILE void column_words(const float* x, int64_t stride, int64_t n, uint32_t* out) {
   for (int64_t j = 0; j < n; j += kLanes) {
@@ -200,6 +200,16 @@ class Room {
   float* next_;
 };
 
+/// Where the words of `n` floats go: they are words themselves, or pairs in a room of their own.
+template <typename Word>
+Word* words_of(float* x, int64_t n, Room& room) {
+  if constexpr (std::is_same_v<Word, float>) {
+    return x;
+  } else {
+    return room.take<Word>(n);
+  }
+}
+
 /// (T, D) packed -> (wide T, wide D), the same rows.
 TRIL_TILE void widen(const Sizes& n, const float* x, float* out) {
   std::memset(out, 0, static_cast<size_t>(n.wide_t * n.wide_d) * sizeof(float));
@@ -255,7 +265,7 @@ TRIL_TILE_TARGET void forward(const HeadShape& shape,
   auto* const k_columns = room.take<Word>(n.wide_t * n.wide_d);
   auto* const v_rows = room.take<Word>(n.wide_t * n.wide_d);
   auto* const s = room.take<float>(kTileRows * n.wide_t);  // scores, then weights
-  auto* const p = room.take<Word>(kTileRows * n.wide_t);
+  auto* const p = words_of<Word>(s, kTileRows * n.wide_t, room);
   auto* const y = room.take<float>(kTileRows * n.wide_d);
 
   load_keys(shape, k, rows);
@@ -337,9 +347,9 @@ TRIL_TILE_TARGET void backward(const HeadShape& shape,
   auto* const dvs = room.take<float>(size);
   auto* const p = room.take<float>(block);   // weights, after dropout
   auto* const ds = room.take<float>(block);  // gradient of the weights, then of the scores
-  auto* const p_across = room.take<Word>(block);
-  auto* const ds_along = room.take<Word>(block);
-  auto* const ds_across = room.take<Word>(block);
+  auto* const p_across = words_of<Word>(p, block, room);
+  auto* const ds_along = words_of<Word>(ds, block, room);
+  auto* const ds_across = words_of<Word>(ds, block, room);
   auto* const dqs = room.take<float>(kTileRows * n.wide_d);
 
   load_queries_or_keys(shape, q, rows);

@@ -19,8 +19,12 @@ torch::Tensor normalize_qk(const torch::Tensor& x, double epsilon) {
   return torch::rms_norm(x, {x.size(-1)}, /*weight=*/{}, epsilon);
 }
 
-torch::Tensor shift_keys(const torch::Tensor& k) {
-  return torch::cat({k.narrow(-2, 0, 1), k.narrow(-2, 0, k.size(-2) - 1)}, /*dim=*/-2);
+torch::Tensor shift_keys(const torch::Tensor& k, int64_t n_heads) {
+  if (n_heads == 0) return k;
+  const auto parts = k.split_with_sizes({n_heads, k.size(-3) - n_heads}, /*dim=*/-3);
+  const torch::Tensor& late = parts[0];
+  return torch::cat(
+      {torch::cat({late.narrow(-2, 0, 1), late.narrow(-2, 0, k.size(-2) - 1)}, -2), parts[1]}, -3);
 }
 
 HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables, const HeadPlace& place)
@@ -50,7 +54,7 @@ HeadAttention HeadImpl::attention(const torch::Tensor& x) {
     q = apply_rotary(q, rotary_);
     k = apply_rotary(k, rotary_);
   }
-  if (shifted_) k = shift_keys(k);
+  if (shifted_) k = shift_keys(k.unsqueeze(-3), 1).squeeze(-3);
 
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
   torch::Tensor scores =

@@ -71,10 +71,7 @@ torch::Tensor MultiHeadAttentionImpl::fused(const torch::Tensor& x) {
                              .seed = dropout > 0.0 ? draw_seed() : 0});
   }
   auto [q, k, v] = split(qkv, /*first_position=*/0);
-  if (n_shift_head_ > 0) {
-    const auto parts = k.split_with_sizes({n_shift_head_, n_head_ - n_shift_head_}, /*dim=*/1);
-    k = torch::cat({shift_keys(parts[0]), parts[1]}, 1);
-  }
+  k = shift_keys(k, n_shift_head_);
   const torch::Tensor y =
       torch::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
   return y.transpose(1, 2).flatten(2);  // (B, H, T, D) -> (B, T, H, D) -> (B, T, C)

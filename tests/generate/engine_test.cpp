@@ -149,7 +149,10 @@ TEST_CASE("int8 rows keep their largest value, and rows of zeros stay zeros", "[
 }
 
 TEST_CASE("texts side by side do not see each other", "[generate]") {
-  GPT model = tiny_model(tiny_config());
+  ModelConfig config = tiny_config();
+  config.n_shift_head = GENERATE(0, 1);
+  CAPTURE(config.n_shift_head);
+  GPT model = tiny_model(config);
   const std::vector<Ids> texts = {{1, 2, 3}, {30}, {7, 7, 7, 7, 7, 7}, {0, 31}, {5, 6, 5}};
   Engine engine(model, {.sequences = 5});
   for (int64_t i = 0; i < 5; ++i) engine.read_prompt(i, texts[static_cast<size_t>(i)]);

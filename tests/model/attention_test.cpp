@@ -75,6 +75,20 @@ TEST_CASE("fused attention equals the heads one by one: outputs and every gradie
   }
 }
 
+TEST_CASE("the path of other devices equals the heads one by one, shifted heads too",
+          "[model][attention]") {
+  for (const int64_t n_shift_head : {0, 1, 3}) {
+    CAPTURE(n_shift_head);
+    ModelConfig config = attention_config(AttentionPath::kFused, Preset::kModern);
+    config.n_shift_head = n_shift_head;
+    torch::manual_seed(3);
+    MultiHeadAttention attention(config, make_attention_tables(config));
+    attention->to(torch::kFloat64);  // packed_attention does not take it
+    const torch::Tensor x = torch::randn({2, 9, config.n_embed}, torch::kFloat64);
+    CHECK_CLOSE(attention->fused(x), attention->reference(x), 1e-5);
+  }
+}
+
 TEST_CASE("fused attention equals the heads one by one in bf16", "[model][attention]") {
   for (const Preset preset : {Preset::kClassic, Preset::kGpt2, Preset::kModern}) {
     const ModelConfig config = attention_config(AttentionPath::kFused, preset);

@@ -34,8 +34,7 @@ torch::Tensor written_out(const torch::Tensor& qkv, const PackedAttentionOptions
     q = apply_rotary(q, options.rotary);
     k = apply_rotary(k, options.rotary);
   }
-  const int64_t late = options.n_shift_head;
-  k = torch::cat({shift_keys(k.narrow(1, 0, late)), k.narrow(1, late, kHeads - late)}, 1);
+  k = shift_keys(k, options.n_shift_head);
   const auto future = torch::ones({t, t}, torch::kBool).tril().logical_not();
   const auto scores = q.matmul(k.transpose(-2, -1)) / std::sqrt(double{kHeadSize});
   torch::Tensor weights = torch::softmax(scores.masked_fill(future, -INFINITY), -1);

@@ -63,9 +63,9 @@ TORCH_MODULE(Head);
 /// Root-mean-square normalisation over D without a gain, as `qk_norm` applies it to q and k.
 torch::Tensor normalize_qk(const torch::Tensor& x, double epsilon);
 
-/// Every key one position later; the first stays too. A query that finds the key of position j
-/// then reads the value of j + 1: what came next.
-///   k, returns  (..., T, D)
-torch::Tensor shift_keys(const torch::Tensor& k);
+/// Every key of the first `n_heads` heads one position later; their first stays too. A query that
+/// finds the key of position j then reads the value of j + 1: what came next.
+///   k, returns  (..., H, T, D)
+torch::Tensor shift_keys(const torch::Tensor& k, int64_t n_heads);
 
 }  // namespace tril
