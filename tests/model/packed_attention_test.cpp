@@ -98,6 +98,9 @@ TEST_CASE("packed attention in bfloat16 differs by its rounding only", "[model][
   }
 }
 
+/// Floats behind the working memory that must stay as they are.
+constexpr int64_t kBeyond = 8192;
+
 /// Output, log sums and gradients of one head, by the fastest or the portable kernels.
 template <typename T, typename Stored>
 torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool portable) {
@@ -105,8 +108,8 @@ torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool
   const auto kernels = portable ? head_kernels_portable<T>() : head_kernels<T>(shape);
   torch::Tensor out = torch::empty({t, d}, qkv_dy.options()), log_sum = torch::empty({t}),
                 grads = torch::empty({3, t, d}, qkv_dy.options()),
-                scratch = torch::full({head_scratch_size(shape) + 16}, std::nanf(""));
-  const torch::Tensor beyond = scratch.narrow(0, head_scratch_size(shape), 16);
+                scratch = torch::full({head_scratch_size(shape) + kBeyond}, std::nanf(""));
+  const torch::Tensor beyond = scratch.narrow(0, head_scratch_size(shape), kBeyond);
   const auto* in = reinterpret_cast<const T*>(qkv_dy.const_data_ptr<Stored>());
   auto* y = reinterpret_cast<T*>(out.mutable_data_ptr<Stored>());
   auto* g = reinterpret_cast<T*>(grads.mutable_data_ptr<Stored>());
