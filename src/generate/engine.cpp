@@ -36,7 +36,7 @@ PackedNorm pack_norm(const NormLayer& norm) {
   return packed;
 }
 
-PackedMatrix pack_linear(const torch::nn::Linear& linear, WeightFormat format) {
+PackedMatrix pack_linear(const Linear& linear, WeightFormat format) {
   return pack_matrix(linear->weight, linear->bias, format);
 }
 
@@ -45,7 +45,7 @@ PackedMatrix pack_qkv(const MultiHeadAttention& attn, int64_t n_kv, WeightFormat
   std::vector<torch::Tensor> weights;
   std::vector<torch::Tensor> biases;
   const auto n_head = static_cast<int64_t>(attn->heads->size());
-  const auto add = [&](torch::nn::Linear HeadImpl::*part, int64_t stride) {
+  const auto add = [&](Linear HeadImpl::*part, int64_t stride) {
     for (int64_t h = 0; h < n_head; h += stride) {
       const auto& linear = attn->heads->ptr(static_cast<size_t>(h))->as<HeadImpl>()->*part;
       weights.push_back(linear->weight.detach());

@@ -235,12 +235,28 @@ TRIL_TILE void right_rows(const Sizes& n, const float* wide, Word* out) {
   }
 }
 
+/// Words only, whatever they mean.
+template <typename Word>
+TRIL_TILE void transpose_4x4(const Word* from, int64_t row, Word* to, int64_t to_row) {
+  const auto load = [&](int64_t i) TRIL_TILE_TARGET {
+    return _mm_loadu_ps(reinterpret_cast<const float*>(from + i * row));
+  };
+  __m128 a = load(0), b = load(1), c = load(2), d = load(3);
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  _mm_storeu_ps(reinterpret_cast<float*>(to), a);
+  _mm_storeu_ps(reinterpret_cast<float*>(to + to_row), b);
+  _mm_storeu_ps(reinterpret_cast<float*>(to + 2 * to_row), c);
+  _mm_storeu_ps(reinterpret_cast<float*>(to + 3 * to_row), d);
+}
+
 /// A right matrix to be summed over D, from the words of its rows: word k of column j (a row of
 /// `rows`) at k * wide_t + j.
 template <typename Word>
 TRIL_TILE void right_columns(const Sizes& n, const Left<Word>& rows, Word* out) {
-  for (int64_t i = 0; i < n.wide_t; ++i) {
-    for (int64_t k = 0; k < rows.row; ++k) out[k * n.wide_t + i] = rows.words[i * rows.row + k];
+  for (int64_t i = 0; i < n.wide_t; i += 4) {
+    for (int64_t k = 0; k < rows.row; k += 4) {
+      transpose_4x4(rows.words + i * rows.row + k, rows.row, out + k * n.wide_t + i, n.wide_t);
+    }
   }
 }
 
@@ -385,6 +401,9 @@ TRIL_TILE_TARGET void backward(const HeadShape& shape,
                      n.wide_t,
                      false);
     };
+    for (int64_t row = std::max<int64_t>(0, first - kTileRows); row < first; ++row) {
+      prefetch_row(out + row * shape.out_stride, n.d);  // the next block's
+    }
     scores(queries, k_columns, p);
     scores(gradients, v_columns, ds);  // gradient of the weights after dropout
     for (int64_t i = 0; i < n_rows; ++i) {

@@ -11,8 +11,9 @@ BlockImpl::BlockImpl(const ModelConfig& config, const AttentionTables& tables)
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
-  const torch::Tensor h = x + residual_dropout(attn(ln1(x)));
-  return h + residual_dropout(ffn(ln2(h)));
+  const auto [stream, to_attn] = ln1->add(x);
+  const auto [h, to_ffn] = ln2->add(stream, residual_dropout(attn(to_attn)));
+  return h + residual_dropout(ffn(to_ffn));
 }
 
 torch::Tensor BlockImpl::forward_cached(const torch::Tensor& x, BlockCache& cache, int64_t length) {

@@ -8,7 +8,7 @@ FeedForwardImpl::FeedForwardImpl(const ModelConfig& config) : activation_(config
   const int64_t c = config.n_embed;
   const int64_t f = config.ffn_size();
   const auto linear = [&](int64_t in, int64_t out) {
-    return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(config.bias));
+    return Linear(torch::nn::LinearOptions(in, out).bias(config.bias));
   };
   up = register_module("up", linear(c, f));
   if (activation_ == Activation::kSwiglu) gate = register_module("gate", linear(c, f));

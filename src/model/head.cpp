@@ -35,9 +35,9 @@ HeadImpl::HeadImpl(const ModelConfig& config, const AttentionTables& tables, con
       dropout_(config.dropout) {
   const auto options =
       torch::nn::LinearOptions(config.n_embed, config.head_size()).bias(config.qkv_bias);
-  query = register_module("query", torch::nn::Linear(options));
-  key = register_module("key", place.group ? place.group->key : torch::nn::Linear(options));
-  value = register_module("value", place.group ? place.group->value : torch::nn::Linear(options));
+  query = register_module("query", Linear(options));
+  key = register_module("key", place.group ? place.group->key : Linear(options));
+  value = register_module("value", place.group ? place.group->value : Linear(options));
   tril = register_buffer("tril", tables.tril);  // a handle on the model's one mask
 }
 

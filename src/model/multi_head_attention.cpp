@@ -41,9 +41,7 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(const ModelConfig& config,
     heads->push_back(head);
   }
   proj = register_module(
-      "proj",
-      torch::nn::Linear(
-          torch::nn::LinearOptions(config.n_embed, config.n_embed).bias(config.bias)));
+      "proj", Linear(torch::nn::LinearOptions(config.n_embed, config.n_embed).bias(config.bias)));
 }
 
 torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& x) {

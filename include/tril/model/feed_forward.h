@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "tril/config/model_config.h"
+#include "tril/model/linear.h"
 
 namespace tril {
 
@@ -15,9 +16,9 @@ class FeedForwardImpl : public torch::nn::Module {
   explicit FeedForwardImpl(const ModelConfig& config);
   torch::Tensor forward(const torch::Tensor& x);
 
-  torch::nn::Linear up{nullptr};    ///< (C -> F)
-  torch::nn::Linear gate{nullptr};  ///< (C -> F), swiglu only
-  torch::nn::Linear down{nullptr};  ///< (F -> C)
+  Linear up{nullptr};    ///< (C -> F)
+  Linear gate{nullptr};  ///< (C -> F), swiglu only
+  Linear down{nullptr};  ///< (F -> C)
 
  private:
   Activation activation_;

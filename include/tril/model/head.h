@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "tril/config/model_config.h"
+#include "tril/model/linear.h"
 #include "tril/model/rotary.h"
 
 namespace tril {
@@ -46,10 +47,10 @@ class HeadImpl : public torch::nn::Module {
 
   bool shifted() const { return shifted_; }
 
-  torch::nn::Linear query{nullptr};  ///< (C -> D): what am I looking for?
-  torch::nn::Linear key{nullptr};    ///< (C -> D): what do I contain?
-  torch::nn::Linear value{nullptr};  ///< (C -> D): what do I pass on if selected?
-  torch::Tensor tril;                ///< the causal mask, shared by all heads
+  Linear query{nullptr};  ///< (C -> D): what am I looking for?
+  Linear key{nullptr};    ///< (C -> D): what do I contain?
+  Linear value{nullptr};  ///< (C -> D): what do I pass on if selected?
+  torch::Tensor tril;     ///< the causal mask, shared by all heads
 
  private:
   RotaryTable rotary_;

@@ -6,6 +6,7 @@
 #include "tril/config/model_config.h"
 #include "tril/model/head.h"
 #include "tril/model/kv_cache.h"
+#include "tril/model/linear.h"
 
 namespace tril {
 
@@ -38,7 +39,7 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
   torch::Tensor forward_cached(const torch::Tensor& x, BlockCache& cache, int64_t length);
 
   torch::nn::ModuleList heads{nullptr};
-  torch::nn::Linear proj{nullptr};  ///< (C -> C)
+  Linear proj{nullptr};  ///< (C -> C)
 
  private:
   struct QueryKeyValue {
