@@ -375,6 +375,24 @@ def muon_golden():
     }
 
 
+def loss_scale_golden():
+    """torch.amp.GradScaler's scale after each step that changes it; gradients overflow in some steps."""
+    overflows = {1, 2, 7, 2006, 2008}
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(weight)  # creates the scale
+    changes, last, n_steps = [], scaler.get_scale(), 4100
+    for step in range(1, n_steps + 1):
+        weight.grad = torch.full((1,), math.inf if step in overflows else 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        if scaler.get_scale() != last:
+            last = scaler.get_scale()
+            changes.append({"step": step, "scale": last})
+    return {"first": 65536.0, "steps": n_steps, "overflows": sorted(overflows), "changes": changes}
+
+
 def second_opinion():
     """Our formulas against torch's own functions, in float64."""
     torch.manual_seed(0)
@@ -433,6 +451,7 @@ def main():
     golden = {f"model_{variant}.json": model_golden(variant) for variant in VARIANTS}
     golden["attention.json"] = attention_golden()
     golden["muon.json"] = muon_golden()
+    golden["loss_scale.json"] = loss_scale_golden()
     failed = False
     for name, value in golden.items():
         file = GOLDEN / name

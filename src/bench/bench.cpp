@@ -9,6 +9,7 @@
 #include "trace.h"
 #include "tril/bench/phase_clock.h"
 #include "tril/generate/generator.h"
+#include "tril/model/autocast.h"
 #include "tril/model/init.h"
 #include "tril/train/memory_estimate.h"
 
@@ -78,13 +79,13 @@ std::optional<BenchResult> run_bench(const RunConfig& config,
   const auto should_stop = [&] { return options.should_stop && options.should_stop(); };
   const ModelConfig& m = config.model;
   const int64_t micro_batches = config.train.micro_batches(m.context_length);
-  const bool bf16 = choices.precision == torch::kBFloat16;
+  const std::string own = precision_name(choices.precision);
 
   BenchResult result;
   result.parameters = parameter_count(m);
   result.tokens_per_step = config.train.windows_per_step(m.context_length) * m.context_length;
   result.flops_per_token = flops_per_token(m);
-  result.estimated_memory_bytes = estimate_memory(config, bf16).peak();
+  result.estimated_memory_bytes = estimate_memory(config, choices.precision).peak();
 
   const RunFolder nowhere{std::filesystem::path()};
   Trainer trainer(config, choices, data, nowhere);
@@ -104,6 +105,9 @@ std::optional<BenchResult> run_bench(const RunConfig& config,
   std::map<std::string, GemmBench> gemms;
   gemms.emplace("fp32", GemmBench(products, choices.device, torch::kFloat32));
   gemms.emplace("bf16", GemmBench(products, choices.device, torch::kBFloat16));
+  if (!gemms.contains(own)) {
+    gemms.emplace(own, GemmBench(products, choices.device, choices.precision));
+  }
   Rounds rounds;
   rounds.products.resize(products.size());
   const Stopwatch watch;
@@ -115,7 +119,7 @@ std::optional<BenchResult> run_bench(const RunConfig& config,
       if (should_stop()) return std::nullopt;
       const auto speeds = gemm.run(piece_seconds / static_cast<double>(products.size()));
       rounds.gemm[precision].push_back(sum(speeds).flops_per_second());
-      if (precision != (bf16 ? "bf16" : "fp32")) continue;
+      if (precision != own) continue;
       for (size_t i = 0; i < speeds.size(); ++i) {
         rounds.products[i].push_back(speeds[i].flops_per_second());
       }
@@ -137,8 +141,7 @@ std::optional<BenchResult> run_bench(const RunConfig& config,
   for (const auto& [precision, speeds] : rounds.gemm) {
     result.gemm_flops_per_second[precision] = measured(speeds);
   }
-  result.share_of_gemm =
-      measured(ratios(rounds.step_seconds, flops_per_step, rounds.gemm[bf16 ? "bf16" : "fp32"]));
+  result.share_of_gemm = measured(ratios(rounds.step_seconds, flops_per_step, rounds.gemm[own]));
   for (size_t i = 0; i < products.size(); ++i) {
     result.products.push_back({products[i], measured(rounds.products[i])});
   }

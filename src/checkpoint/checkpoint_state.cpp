@@ -35,6 +35,8 @@ void visit_state(State& s, Visitor&& visit) {
   visit("loss_count", s.loss_count, Part::kOptional);
   visit("bad_streak", s.bad_streak, Part::kOptional);
   visit("processes", s.processes, Part::kOptional);
+  visit("loss_scale", s.loss_scale, Part::kOptional);
+  visit("loss_scale_steps", s.loss_scale_steps, Part::kOptional);
 }
 
 /// The value that means "nothing to say".

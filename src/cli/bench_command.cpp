@@ -163,9 +163,8 @@ int bench(const BenchArguments& args,
   const TemporaryFolder folder;
   const TrainingData data = open_data(args, config, folder.path());
   validate(config, "resolved config");
-  require_memory(estimate_memory_of_one(config, choices.precision == torch::kBFloat16, world),
-                 choices.device,
-                 world.local_size);
+  require_memory(
+      estimate_memory_of_one(config, choices.precision, world), choices.device, world.local_size);
   if (rendezvous != nullptr) return bench_in_parallel(args, config, choices, data, *rendezvous);
 
   const int64_t new_tokens = args.new_tokens >= 0
@@ -206,8 +205,9 @@ CommandEntry add_bench_command(CLI::App& app, CommonOptions& common) {
   command->add_option("--set", args->sets, "Override one key, for example --set train.batch_size=8")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option(
-      "--precision", args->precision, "auto, fp32 or bf16: the same as --set train.precision=X");
+  command->add_option("--precision",
+                      args->precision,
+                      "auto, fp32, bf16 or fp16: the same as --set train.precision=X");
   command->add_option("--seconds", args->seconds, "Time for training and matrix products")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();

@@ -5,15 +5,12 @@
 #include "output.h"
 #include "run_setup.h"
 #include "tril/bench/phase_clock.h"
+#include "tril/model/autocast.h"
 #include "tril/train/progress.h"
 #include "version.h"
 
 namespace tril::cli {
 namespace {
-
-std::string precision_name(torch::ScalarType precision) {
-  return precision == torch::kBFloat16 ? "bf16" : "fp32";
-}
 
 std::string giga(const Measured& m) {
   return fmt::format("{:.1f} ({:.1f} to {:.1f})", m.median / 1e9, m.low / 1e9, m.high / 1e9);

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "load_run.h"
 #include "output.h"
+#include "run_setup.h"
 #include "tril/base/error.h"
 #include "tril/base/json.h"
 #include "tril/data/training_data.h"
@@ -79,8 +80,11 @@ void print_result(const Evaluation& result, const EvaluationText& text, const Lo
   }
 }
 
+/// The one it was trained in; but fp16 only on a GPU: this CPU would take tens of times as long.
 torch::ScalarType precision_of(const LoadedRun& run) {
-  return run.state.precision == "bf16" ? torch::kBFloat16 : torch::kFloat32;
+  const auto stored = stored_precision(run.state.precision);
+  const bool on_cpu = run.model->head_weight().device().is_cpu();
+  return stored == torch::kFloat16 && on_cpu ? torch::kFloat32 : stored;
 }
 
 int evaluate_choices(const EvaluateArguments& args, LoadedRun& run) {

@@ -12,6 +12,7 @@
 #include "run_setup.h"
 #include "tril/base/error.h"
 #include "tril/base/log.h"
+#include "tril/model/autocast.h"
 #include "tril/train/stop_signal.h"
 
 namespace tril::cli {
@@ -110,8 +111,7 @@ int follow(Rendezvous& rendezvous) {
   ResolvedChoices choices;
   choices.device = choose_device(plan.at("device").get<std::string>(), world);
   prepare_for_training(choices.device);
-  choices.precision =
-      plan.at("precision").get<std::string>() == "bf16" ? torch::kBFloat16 : torch::kFloat32;
+  choices.precision = precision_named(plan.at("precision").get<std::string>()).value();
   choices.threads = set_threads(plan.at("threads").get<int64_t>(), world.local_size);
   const TrainingData data =
       open_training_data(config.data,
@@ -160,7 +160,7 @@ std::unique_ptr<ProcessGroup> lead_others(Rendezvous& rendezvous,
   OrderedJson plan;
   plan["config"] = to_json(config);
   plan["device"] = choices.device.is_cpu() ? "cpu" : "cuda";
-  plan["precision"] = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
+  plan["precision"] = precision_name(choices.precision);
   plan["threads"] = config.threads == 0 ? int64_t{0} : choices.threads;
   plan["tokenizer"] = data.tokenizer->to_json();
   plan["train_fingerprint"] = data.train_fingerprint;
@@ -169,11 +169,13 @@ std::unique_ptr<ProcessGroup> lead_others(Rendezvous& rendezvous,
   return make_process_group(rendezvous, choices.device, config.distributed.timeout_seconds);
 }
 
-MemoryEstimate estimate_memory_of_one(const RunConfig& config, bool bf16, const World& world) {
+MemoryEstimate estimate_memory_of_one(const RunConfig& config,
+                                      torch::ScalarType precision,
+                                      const World& world) {
   RunConfig own = config;
   own.train.batch_size = (config.train.batch_size + world.size - 1) / world.size;
   own.train.tokens_per_step = 0;
-  MemoryEstimate estimate = estimate_memory(own, bf16);
+  MemoryEstimate estimate = estimate_memory(own, precision);
   const auto n = static_cast<double>(world.size);
   if (config.distributed.shard != Shard::kNone) estimate.moments /= n;
   if (config.distributed.shard == Shard::kFull) {

@@ -33,6 +33,8 @@ std::unique_ptr<ProcessGroup> lead_others(Rendezvous& rendezvous,
                                           const TrainingData& data);
 
 /// What one of `world`'s processes takes of memory.
-MemoryEstimate estimate_memory_of_one(const RunConfig& config, bool bf16, const World& world);
+MemoryEstimate estimate_memory_of_one(const RunConfig& config,
+                                      c10::ScalarType precision,
+                                      const World& world);
 
 }  // namespace tril::cli

@@ -1,10 +1,12 @@
 #include "run_setup.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <torch/torch.h>
 
 #include "device.h"
 #include "tril/base/error.h"
+#include "tril/model/autocast.h"
 #include "tril/train/automatic_precision.h"
 #include "tril/train/progress.h"
 
@@ -14,10 +16,20 @@ torch::ScalarType resolve_precision(Precision wanted,
                                     const std::string& stored,
                                     const ModelConfig& model,
                                     c10::Device device) {
-  if (wanted == Precision::kBf16) return torch::kBFloat16;
-  if (wanted == Precision::kFp32) return torch::kFloat32;
-  if (!stored.empty()) return stored == "bf16" ? torch::kBFloat16 : torch::kFloat32;
-  return automatic_precision(model, device);
+  if (wanted == Precision::kFp16 && device.is_cpu()) {
+    spdlog::warn(
+        "fp16 is meant for GPUs: most CPUs have no instructions for it and take tens of "
+        "times as long as in fp32 or bf16 (train.precision)");
+  }
+  if (wanted != Precision::kAuto) return precision_named(enum_name(wanted)).value();
+  return stored.empty() ? automatic_precision(model, device) : stored_precision(stored);
+}
+
+torch::ScalarType stored_precision(const std::string& name) {
+  const auto precision = precision_named(name);
+  if (precision) return *precision;
+  throw CheckpointError(
+      fmt::format("state.json: 'precision': '{}': expected fp32, bf16 or fp16", name));
 }
 
 void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer) {

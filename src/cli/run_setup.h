@@ -18,6 +18,9 @@ c10::ScalarType resolve_precision(Precision wanted,
                                   const ModelConfig& model,
                                   c10::Device device);
 
+/// What a checkpoint's state.json names; CheckpointError for another name.
+c10::ScalarType stored_precision(const std::string& name);
+
 /// The vocabulary of the model: the tokenizer's, or a larger one that the config asks for.
 /// DataError when the config asks for a smaller one.
 void resolve_vocabulary(ModelConfig& model, const Tokenizer& tokenizer);

@@ -7,15 +7,12 @@
 #include <chrono>
 #include <cmath>
 
+#include "tril/model/autocast.h"
 #include "tril/train/progress.h"
 #include "version.h"
 
 namespace tril::cli {
 namespace {
-
-std::string precision_name(const ResolvedChoices& choices) {
-  return choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
-}
 
 int64_t tokens_per_step(const RunStart& start) {
   const int64_t context = start.config.model.context_length;
@@ -49,7 +46,7 @@ void print_banner(const RunStart& start) {
   spdlog::info("device      {}, {} threads, {}, attention {}{}",
                start.choices.device.str(),
                start.choices.threads,
-               precision_name(start.choices),
+               precision_name(start.choices.precision),
                enum_name(m.attention),
                start.choices.peak_flops > 0
                    ? fmt::format("; matrix products reach {:.0f} GFLOP/s here",
@@ -111,7 +108,7 @@ OrderedJson start_event(const RunStart& start) {
   json["cpu_capability"] = at::get_cpu_capability();
   json["threads"] = start.choices.threads;
   json["processes"] = start.group == nullptr ? 1 : start.group->size();
-  json["precision"] = precision_name(start.choices);
+  json["precision"] = precision_name(start.choices.precision);
   json["attention"] = enum_name(start.config.model.attention);
   json["parameters"] = parameter_count(start.config.model);
   json["vocab_size"] = start.config.model.vocab_size;

@@ -23,6 +23,7 @@
 #include "tril/config/run_config.h"
 #include "tril/data/training_data.h"
 #include "tril/distributed/world.h"
+#include "tril/model/autocast.h"
 #include "tril/train/initial_weights.h"
 #include "tril/train/machine.h"
 #include "tril/train/memory_estimate.h"
@@ -220,7 +221,7 @@ void print_dry_run(const RunConfig& config,
   print_out("device               {}, {} threads, {}\n",
             choices.device.str(),
             choices.threads,
-            choices.precision == torch::kBFloat16 ? "bf16" : "fp32");
+            precision_name(choices.precision));
   print_out("parameters           {}\n", parameter_count(m));
   print_out("training tokens      {}\n", data.train.size());
   print_out("validation tokens    {}\n", data.validation ? data.validation->size() : 0);
@@ -397,8 +398,7 @@ int train(const TrainArguments& args,
     warn_of_other_bits(point->state, choices, world);
   }
 
-  const MemoryEstimate estimate =
-      estimate_memory_of_one(config, choices.precision == torch::kBFloat16, world);
+  const MemoryEstimate estimate = estimate_memory_of_one(config, choices.precision, world);
   if (args.dry_run) {
     print_dry_run(config, choices, estimate, data, steps_of(config, data));
     require_memory(estimate, choices.device, world.local_size);

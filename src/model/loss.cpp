@@ -18,13 +18,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The precision in which autocast wants matrix multiplications on x's device.
-torch::ScalarType matmul_dtype(const torch::Tensor& x) {
-  const auto device = x.device().type();
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : x.scalar_type();
-}
-
 /// Log-probabilities from logits (rows, padded V), at least float32; -inf in the padding.
 torch::Tensor log_probabilities(torch::Tensor logits, int64_t vocab_size) {
   if (logits.scalar_type() != torch::kFloat64) logits = logits.to(torch::kFloat32);
@@ -64,22 +57,22 @@ torch::Tensor cross_entropy_and_gradient(torch::Tensor& logits,
                                          const torch::Tensor& targets,
                                          int64_t vocab_size,
                                          double scale) {
-  if (logits.device().is_cpu() && logits.scalar_type() != torch::kFloat64) {
+  const auto type = logits.scalar_type();
+  if (logits.device().is_cpu() && (type == torch::kFloat32 || type == torch::kBFloat16)) {
     torch::Tensor losses = torch::empty({logits.size(0)}, torch::kFloat32);
-    if (logits.scalar_type() == torch::kFloat32) {
+    if (type == torch::kFloat32) {
       cross_entropy_rows<float, float>(logits, targets, vocab_size, scale, losses);
     } else {
       cross_entropy_rows<at::BFloat16, Bf16>(logits, targets, vocab_size, scale, losses);
     }
     return losses;
   }
-  const auto dtype = logits.scalar_type();
   torch::Tensor p = log_probabilities(logits, vocab_size);
   const torch::Tensor target = targets.unsqueeze(1);  // (rows, 1)
   const torch::Tensor losses = -p.gather(1, target).squeeze(1);
   p.exp_();
   p.scatter_add_(1, target, torch::full({p.size(0), 1}, -1.0, p.options()));
-  logits = p.mul_(scale).to(dtype);
+  logits = p.mul_(scale).to(type);
   return losses;
 }
 
@@ -93,7 +86,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                                int64_t vocab_size,
                                double scale,
                                WeightLender* lender) {
-    const auto dtype = matmul_dtype(hidden);
+    const auto dtype = product_type(hidden);
     const AutocastGuard explicit_casts(hidden.device().type(), torch::kFloat32);
     const torch::Tensor x = hidden.to(dtype);
     const int64_t n_rows = x.size(0);
@@ -112,14 +105,15 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const torch::Tensor b = bias ? bias->to(dtype) : torch::Tensor();
     const int64_t chunk_rows = loss_chunk_rows(w.size(0));
     const auto sum_dtype = hidden.scalar_type();
+    const double factor = logit_gradient_factor(dtype, std::min(chunk_rows, n_rows), row_scale);
     torch::Tensor dw, db;
     std::vector<torch::Tensor> losses, dx;
     for (int64_t first = 0; first < n_rows; first += chunk_rows) {
       const int64_t rows = std::min(chunk_rows, n_rows - first);
       const torch::Tensor x_chunk = x.narrow(0, first, rows);
       torch::Tensor d_logits = torch::linear(x_chunk, w, b);  // (rows, padded V)
-      losses.push_back(cross_entropy_and_gradient(
-          d_logits, targets.narrow(0, first, rows), vocab_size, row_scale));
+      losses.push_back(
+          cross_entropy_and_gradient(d_logits, targets.narrow(0, first, rows), vocab_size, factor));
       dx.push_back(torch::mm(d_logits, w).to(hidden.scalar_type()));  // (rows, C)
       const torch::Tensor d_logits_t = d_logits.t();
       if (!dw.defined()) {
@@ -134,7 +128,13 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
         db = db.defined() ? db + db_chunk : db_chunk;
       }
     }
-    ctx->save_for_backward({dx.size() == 1 ? dx[0] : torch::cat(dx, 0), dw, db});
+    torch::Tensor d_hidden = dx.size() == 1 ? dx[0] : torch::cat(dx, 0);
+    if (factor != row_scale) {
+      for (torch::Tensor* gradient : {&d_hidden, &dw, &db}) {
+        if (gradient->defined()) gradient->mul_(row_scale / factor);
+      }
+    }
+    ctx->save_for_backward({d_hidden, dw, db});
     return (losses.size() == 1 ? losses[0] : torch::cat(losses, 0)).sum() * row_scale;
   }
 
@@ -155,6 +155,12 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 int64_t loss_chunk_rows(int64_t padded_vocab_size) {
   constexpr int64_t kLogitsPerChunk = int64_t{512} * 50304;
   return std::max<int64_t>(64, kLogitsPerChunk / padded_vocab_size);
+}
+
+double logit_gradient_factor(torch::ScalarType type, int64_t rows, double scale) {
+  if (type != torch::kFloat16) return scale;
+  constexpr double kRows = 1024;  // of numbers up to 64: 65 536 is fp16's limit
+  return std::min(1.0, kRows / static_cast<double>(rows));
 }
 
 int64_t scored_chunk_rows(int64_t padded_vocab_size) {

@@ -1,12 +1,12 @@
 #include "tril/model/norm.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/autocast_mode.h>
 
 #include <algorithm>
 
 #include "norm_kernel.h"
 #include "tril/base/vector_math.h"
+#include "tril/model/autocast.h"
 
 namespace tril {
 namespace {
@@ -180,13 +180,6 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
         });
   }
 };
-
-/// What matrix products on the CPU read: bfloat16 under its autocast.
-torch::ScalarType product_type(const torch::Tensor& x) {
-  return at::autocast::is_autocast_enabled(x.device().type())
-             ? at::autocast::get_autocast_dtype(x.device().type())
-             : x.scalar_type();
-}
 
 bool is_fast(const torch::Tensor& x, const torch::Tensor& delta, torch::ScalarType type) {
   return x.device().is_cpu() && x.scalar_type() == torch::kFloat32 && x.is_contiguous() &&

@@ -197,12 +197,13 @@ LossAndGradients loss_in_pieces(const LentHead& head,
   if (head.bias.defined()) {
     result.d_bias = torch::zeros(head.bias.sizes(), x.options().dtype(gradient_type));
   }
+  const double factor = logit_gradient_factor(x.scalar_type(), x.size(0), scale);
   const auto forward = [&](size_t piece) {
     softmax.add(rows_of_head(head, piece, x.scalar_type()), x, targets);
   };
   const auto backward = [&](size_t piece) {
     const HeadRows rows = rows_of_head(head, piece, x.scalar_type());
-    add_gradients(rows, x, targets, softmax, scale, result);
+    add_gradients(rows, x, targets, softmax, factor, result);
   };
   const size_t last = pieces.count() - 1;
   for (size_t piece = 0; piece < last; ++piece) {
@@ -220,6 +221,11 @@ LossAndGradients loss_in_pieces(const LentHead& head,
   for (size_t piece = last; piece-- > 0;) {
     const BorrowedWeights borrowed(&head.lender, pieces.unit(piece));
     backward(piece);
+  }
+  if (factor != scale) {
+    for (torch::Tensor* gradient : {&result.d_hidden, &result.d_weight, &result.d_bias}) {
+      if (gradient->defined()) gradient->mul_(scale / factor);
+    }
   }
   return result;
 }

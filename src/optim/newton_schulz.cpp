@@ -16,9 +16,10 @@ torch::Tensor newton_schulz(const torch::Tensor& x, torch::ScalarType dtype) {
   return is_tall ? y.transpose(1, 2) : y;
 }
 
-torch::ScalarType newton_schulz_dtype(Precision precision, torch::Device device) {
+torch::ScalarType newton_schulz_dtype(MatrixPrecision precision, torch::Device device) {
   const bool is_fast = !device.is_cpu() || cpu_has_bf16_products();
-  const bool bf16 = precision == Precision::kAuto ? is_fast : precision == Precision::kBf16;
+  const bool bf16 =
+      precision == MatrixPrecision::kAuto ? is_fast : precision == MatrixPrecision::kBf16;
   return bf16 ? torch::kBFloat16 : torch::kFloat32;
 }
 

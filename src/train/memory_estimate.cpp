@@ -11,7 +11,7 @@ namespace tril {
 namespace {
 
 constexpr double kFloatBytes = 4;
-constexpr double kBf16Bytes = 2;
+constexpr double kHalfBytes = 2;  // bf16 and fp16
 /// LibTorch's libraries and their work space on the CPU, measured with a model of no size.
 constexpr double kRuntimeBytes = 165e6;
 
@@ -65,13 +65,14 @@ double matrices_in_blocks(const ModelConfig& m) {
 
 }  // namespace
 
-MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
+MemoryEstimate estimate_memory(const RunConfig& config, c10::ScalarType precision) {
   const ModelConfig& m = config.model;
   const auto parameters = static_cast<double>(parameter_count(m));
   const auto tokens = static_cast<double>(config.train.batch_size * m.context_length);
   const auto c = static_cast<double>(m.n_embed);
   const auto v = static_cast<double>(m.padded_vocab_size());
-  const double matrix_bytes = bf16 ? kBf16Bytes : kFloatBytes;
+  const bool is_half = precision != c10::kFloat;
+  const double matrix_bytes = is_half ? kHalfBytes : kFloatBytes;
 
   MemoryEstimate e;
   e.runtime = kRuntimeBytes;
@@ -95,7 +96,8 @@ MemoryEstimate estimate_memory(const RunConfig& config, bool bf16) {
   e.activations += n_blocks * matrix_bytes * 3 * c * c;  // the heads' projections, side by side
   // Outside the blocks: the embedding sum, the final norm, gradients on their way back.
   e.activations += tokens * kFloatBytes * (4 * c + static_cast<double>(m.ffn_size()));
-  if (bf16) e.activations += kBf16Bytes * parameters;  // weights as the matrix products read them
+  if (is_half)
+    e.activations += kHalfBytes * parameters;  // weights as the matrix products read them
   if (!config.data.validation.empty() || config.data.validation_fraction > 0) {
     const auto rows = static_cast<double>(std::max(kEvaluationTokens, m.context_length));
     e.evaluation =

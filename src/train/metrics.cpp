@@ -54,6 +54,7 @@ void MetricsWriter::write(const StepMetrics& m) {
   json["tokens_per_second"] = m.tokens_per_second;
   json["elapsed_seconds"] = m.elapsed_seconds;
   json["memory_bytes"] = m.memory_bytes;
+  if (m.loss_scale) json["loss_scale"] = *m.loss_scale;
   write_line(json);
   write_scalars(
       {.step = m.step,

@@ -34,9 +34,9 @@ class ReplicatedOptimizer : public ParallelOptimizer {
   void expect_gradients() override {
     if (reducer_) reducer_->expect_gradients();
   }
-  GradientNorm reduce_gradients(double max_norm) override {
+  GradientNorm reduce_gradients(double max_norm, const torch::Tensor& loss_scale) override {
     if (reducer_) reducer_->finish();
-    return gradient_norm(optimizer_.gradients(), max_norm);
+    return gradient_norm(optimizer_.gradients(), max_norm, loss_scale);
   }
   void step(double factor, const GradientNorm& gradient) override {
     optimizer_.step(factor, gradient);

@@ -42,7 +42,7 @@ void ShardedOptimizer::zero_grad() {
   reducer_->release();
 }
 
-GradientNorm ShardedOptimizer::reduce_gradients(double max_norm) {
+GradientNorm ShardedOptimizer::reduce_gradients(double max_norm, const torch::Tensor& loss_scale) {
   const torch::NoGradGuard no_grad;
   reducer_->finish();
   torch::Tensor squares = torch::zeros({}, options_);
@@ -54,7 +54,7 @@ GradientNorm ShardedOptimizer::reduce_gradients(double max_norm) {
   if (!parts_.empty())
     squares = torch::stack(at::_foreach_norm(optimizer_->gradients())).square().sum();
   group_.all_reduce(squares, Combine::kSum);
-  return gradient_norm_of(squares.sqrt(), max_norm);
+  return gradient_norm_of(squares.sqrt(), max_norm, loss_scale);
 }
 
 void ShardedOptimizer::step(double factor, const GradientNorm& gradient) {

@@ -33,7 +33,7 @@ class ShardedOptimizer : public ParallelOptimizer {
 
   void zero_grad() override;
   void expect_gradients() override { reducer_->expect_gradients(); }
-  GradientNorm reduce_gradients(double max_norm) override;
+  GradientNorm reduce_gradients(double max_norm, const torch::Tensor& loss_scale) override;
   void step(double factor, const GradientNorm& gradient) override;
   std::vector<NamedTensor> state() override;
   void load(const Checkpoint* checkpoint) override;

@@ -15,8 +15,10 @@ SpikeGuard::SpikeGuard(const TrainConfig& config, torch::Device device)
 
 torch::Tensor SpikeGuard::observe(const torch::Tensor& loss,
                                   const torch::Tensor& found_inf,
-                                  int64_t step) {
-  torch::Tensor is_bad = found_inf.gt(0).logical_or(loss.isfinite().logical_not());
+                                  int64_t step,
+                                  const torch::Tensor& overflow) {
+  const torch::Tensor wrong = overflow.defined() ? found_inf - overflow : found_inf;
+  torch::Tensor is_bad = wrong.gt(0).logical_or(loss.isfinite().logical_not());
   if (z_score_ > 0) {
     const torch::Tensor delta = loss.to(torch::kFloat64) - mean_;
     const torch::Tensor limit = variance_.sqrt().clamp_min(kLeastDeviation) * z_score_;
@@ -35,7 +37,8 @@ torch::Tensor SpikeGuard::observe(const torch::Tensor& loss,
   }
   bad_steps_.add_(is_bad);
   fatal_step_.masked_fill_(is_fatal.logical_and(fatal_step_.eq(0)), step);
-  return is_bad.to(torch::kFloat32);
+  const torch::Tensor left_out = is_bad.to(torch::kFloat32);
+  return overflow.defined() ? torch::maximum(left_out, overflow) : left_out;
 }
 
 int64_t SpikeGuard::take_bad_steps() {

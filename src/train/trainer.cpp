@@ -76,12 +76,13 @@ Trainer::Trainer(const RunConfig& config,
                 .decay_steps = config.schedule.resolved_decay_steps(total_steps_),
                 .min_factor = config.schedule.min_factor(config.optimizer.learning_rate)},
       guard_(config.train, choices.device),
+      loss_scaler_(choices.precision, choices.device),
       progress_({.total_steps = total_steps_,
                  .flops_per_token = flops_per_token(config.model),
                  .peak_flops = choices.peak_flops}) {
   model_->set_activation_checkpointing(config.train.activation_checkpointing);
   model_->set_weight_lender(optimizer_->weight_lender());
-  state_.precision = choices.precision == torch::kBFloat16 ? "bf16" : "fp32";
+  state_.precision = precision_name(choices.precision);
   state_.attention = enum_name(config.model.attention);
   state_.threads = choices.threads;
   state_.processes = group == nullptr ? 0 : group->size();
@@ -134,6 +135,7 @@ void Trainer::adopt(const CheckpointState& stored) {
   state_.attention = resolved.attention;
   state_.precision = resolved.precision;
   guard_.restore(state_);
+  loss_scaler_.restore(state_);
   saved_ = {state_.step, state_.evaluated_step};
 }
 
@@ -251,7 +253,7 @@ void Trainer::train_step() {
     if (micro_step + 1 == micro_batches_) optimizer_->expect_gradients();
     {
       const StepPhase phase(kPhaseBackward);
-      micro_loss.backward();
+      micro_loss.backward(loss_scaler_.scale());
     }
     // Not beyond the last step: its windows may be damaged, and nobody asked for them.
     if (step < total_steps_ || micro_step + 1 < micro_batches_) {
@@ -261,9 +263,11 @@ void Trainer::train_step() {
   }
 
   const StepPhase phase(kPhaseOptimizer);
-  GradientNorm gradient = optimizer_->reduce_gradients(config_.optimizer.grad_clip);
+  GradientNorm gradient =
+      optimizer_->reduce_gradients(config_.optimizer.grad_clip, loss_scaler_.scale());
   if (group_ != nullptr) group_->all_reduce(loss, Combine::kSum);
-  gradient.found_inf = guard_.observe(loss, gradient.found_inf, step);
+  const torch::Tensor overflow = loss_scaler_.update(loss, gradient.found_inf);
+  gradient.found_inf = guard_.observe(loss, gradient.found_inf, step, overflow);
   const double factor = schedule_factor(schedule_, step);
   optimizer_->step(factor, gradient);
 
@@ -319,6 +323,15 @@ void Trainer::log_step() {
                  state_.step,
                  n);
   }
+  if (const int64_t n = loss_scaler_.take_overflows(); n > 0) {
+    progress_.clear();
+    spdlog::info(
+        "step {}: {} steps since the last line were left out: their gradients overflowed "
+        "fp16; the loss scale is {:.0f} now",
+        state_.step,
+        n,
+        loss_scaler_.value());
+  }
   if (!is_first()) return;
   const auto now = Clock::now();
   const double busy_seconds = seconds(now - last_log_ - paused_);
@@ -332,7 +345,8 @@ void Trainer::log_step() {
       .tokens_per_second =
           static_cast<double>((state_.step - logged_step_) * tokens_per_step) / busy_seconds,
       .elapsed_seconds = seconds(now - run_start_),
-      .memory_bytes = memory_in_use_bytes(choices_.device)};
+      .memory_bytes = memory_in_use_bytes(choices_.device),
+      .loss_scale = loss_scaler_.is_on() ? std::optional(loss_scaler_.value()) : std::nullopt};
   metrics_->write(metrics);
   progress_.step(metrics);
   last_log_ = now;
@@ -505,6 +519,7 @@ void Trainer::save() {
     require_finite_weights();
     progress_.activity("saving");
     guard_.store(state_);
+    loss_scaler_.store(state_);
     const auto optimizer_state = optimizer_->state();  // all processes, where it is shared out
     if (is_first()) {
       save_checkpoint(path,

@@ -74,6 +74,20 @@ TEST_CASE("accumulation on two processes is accumulation on one", "[cli][distrib
             read_metrics(workspace / "one"), read_metrics(workspace / "two"), 1, 20) < 1e-5);
 }
 
+TEST_CASE("fp16 and its loss scale on several processes are those of one", "[cli][distributed]") {
+  const Workspace workspace;
+  const std::string options = "--set train.steps=20 --set train.precision=fp16 ";
+  workspace.require("train --config tiny.json " + options + "--run-dir one");
+  const RunLog one = read_metrics(workspace / "one");
+  for (const std::string shard : {"none", "optimizer", "full"}) {
+    INFO(shard);
+    workspace.require(launch(2,
+                             options + "--set distributed.shard=" + shard +
+                                 " --set train.activation_checkpointing=true --run-dir " + shard));
+    CHECK(largest_loss_difference(one, read_metrics(workspace / shard), 1, 20) < 2e-3);
+  }
+}
+
 TEST_CASE("a shared-out optimizer trains as a copied one", "[cli][distributed]") {
   const Workspace workspace;
   for (const std::string name : {"adamw", "muon"}) {

@@ -180,8 +180,8 @@ TEST_CASE("a name that is not among the choices is refused with all of them", "[
   CHECK_THAT(error, ContainsSubstring("one of cosine, linear, constant, wsd; found \"cosin\""));
   CHECK_THAT(error, ContainsSubstring("Did you mean \"cosine\"?"));
   CHECK_THAT(error_of(R"({"model": {"preset": "gpt3"}})"), ContainsSubstring("\"gpt2\""));
-  CHECK_THAT(error_of(R"({"train": {"precision": "fp16"}})"),
-             ContainsSubstring("found \"fp16\". fp16 would need a loss scaler"));
+  CHECK_THAT(error_of(R"({"train": {"precision": "fp8"}})"),
+             ContainsSubstring("auto, fp32, bf16, fp16"));
   CHECK_THAT(error_of(R"({"model": {"norm": 3}})"), ContainsSubstring("layer_norm, rms_norm"));
 }
 

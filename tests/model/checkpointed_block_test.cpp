@@ -21,7 +21,8 @@ namespace {
 TEST_CASE("activation checkpointing: loss and every gradient are equal bit for bit", "[model]") {
   const Preset preset = GENERATE(Preset::kClassic, Preset::kGpt2, Preset::kModern);
   const double dropout = GENERATE(0.0, 0.2);
-  const auto precision = GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16);
+  const auto precision =
+      GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16, torch::kFloat16);
   CAPTURE(enum_name(preset), dropout, precision);
   ModelConfig config = testing::tiny_config(preset);
   config.dropout = dropout;

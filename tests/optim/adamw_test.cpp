@@ -25,6 +25,9 @@ TEST_CASE("gradient norm, divisor and found_inf by hand", "[optim]") {
   CHECK(gradient_norm(gradients, 10).divisor.item<double>() == 1.0);
   CHECK(gradient_norm(gradients, 0).divisor.item<double>() == 1.0);
   CHECK(gradient_norm(gradients, 2).found_inf.item<double>() == 0.0);
+  const GradientNorm scaled = gradient_norm(gradients, 0.1, /*loss_scale=*/torch::tensor(10.0F));
+  CHECK(scaled.norm.item<double>() == Approx(0.5));
+  CHECK(scaled.divisor.item<double>() == Approx(50));  // clips by 5, and takes the scale away
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     CHECK(gradient_norm({torch::tensor({bad})}, 1).found_inf.item<double>() == 1.0);
   }

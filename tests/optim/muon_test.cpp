@@ -31,7 +31,8 @@ std::vector<NamedTensor> golden_matrices(const Json& golden) {
   return matrices;
 }
 
-OptimizerConfig golden_config(const Json& golden, Precision precision = Precision::kAuto) {
+OptimizerConfig golden_config(const Json& golden,
+                              MatrixPrecision precision = MatrixPrecision::kAuto) {
   OptimizerConfig config;
   config.matrix_precision = precision;
   config.momentum = golden.at("momentum").get<double>();
@@ -41,7 +42,7 @@ OptimizerConfig golden_config(const Json& golden, Precision precision = Precisio
 
 TEST_CASE("three steps of Muon equal torch.optim.Muon and the same in double", "[optim][golden]") {
   const Json golden = read_golden("muon");
-  for (const auto precision : {Precision::kFp32, Precision::kBf16}) {
+  for (const auto precision : {MatrixPrecision::kFp32, MatrixPrecision::kBf16}) {
     std::vector<NamedTensor> matrices = golden_matrices(golden);
     Muon muon(matrices, golden_config(golden, precision));
     for (const Json& step : golden.at("gradients")) {
@@ -56,7 +57,7 @@ TEST_CASE("three steps of Muon equal torch.optim.Muon and the same in double", "
       INFO(name << " in " << enum_name(precision));
       // The iteration in bfloat16 is good to about 2 %; three steps of 0.05.
       CHECK_CLOSE(tensor, golden_tensor(golden.at("torch").at(name)), 5e-3);
-      const double tolerance = precision == Precision::kFp32 ? 1e-5 : 5e-3;
+      const double tolerance = precision == MatrixPrecision::kFp32 ? 1e-5 : 5e-3;
       CHECK_CLOSE(tensor, golden_tensor(golden.at("exact").at(name)), tolerance);
     }
   }

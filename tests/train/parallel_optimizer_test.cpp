@@ -33,7 +33,7 @@ OptimizerConfig optimizer_config(OptimizerName name, double grad_clip) {
   // Neither may blow up the last bits in which sums of another order differ: AdamW does where a
   // gradient is about epsilon, Muon where it multiplies in bfloat16.
   config.epsilon = 1e-4;
-  config.matrix_precision = Precision::kFp32;
+  config.matrix_precision = MatrixPrecision::kFp32;
   return config;
 }
 
@@ -74,7 +74,7 @@ Outcome train(ProcessGroup* group,
                   ids.narrow(1, 1, 8),
                   static_cast<double>(rows.count) / static_cast<double>(kRows))
         .backward();
-    const GradientNorm norm = optimizer->reduce_gradients(config.grad_clip);
+    const GradientNorm norm = optimizer->reduce_gradients(config.grad_clip, /*loss_scale=*/{});
     outcome.norms.push_back(norm.norm.item<double>());
     optimizer->step(1.0, norm);
     if (after) after(*optimizer, model, step);

@@ -78,7 +78,8 @@ TEST_CASE("N steps, a kill and N steps are 2N steps, bit for bit", "[train][resu
   const TrainingData data = tiny_data(dir.path(), train_text(), repeat(kTinyText, 1));
   const double dropout = GENERATE(0.0, 0.1);
   const int64_t accumulation = GENERATE(1, 3);
-  const auto precision = GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16);
+  const auto precision =
+      GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16, torch::kFloat16);
   const Sampling sampling = GENERATE(Sampling::kShuffle, Sampling::kRandom);
   const OptimizerName optimizer = GENERATE(OptimizerName::kAdamW, OptimizerName::kMuon);
   CAPTURE(dropout, accumulation, precision, static_cast<int>(sampling), enum_name(optimizer));

@@ -68,7 +68,8 @@ TEST_CASE("a repeating text is learned", "[train]") {
   RunConfig config = tiny_run_config(data);
   config.train.steps = 150;
   config.train.batch_size = 8;
-  const auto precision = GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16);
+  const auto precision =
+      GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16, torch::kFloat16);
   CAPTURE(precision);
   TinyRun run(config, data, dir / "run", precision);
   CHECK(run.start_and_run() == TrainOutcome::kFinished);

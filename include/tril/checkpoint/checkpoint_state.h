@@ -20,7 +20,7 @@ struct CheckpointState {
   std::optional<double> validation_loss = {};  ///< nats per token, at evaluated_step
   std::optional<double> best_validation_loss = {};
   int64_t best_step = 0;                    ///< 0: none yet
-  std::string precision = {};               ///< "fp32", "bf16": what `auto` became
+  std::string precision = {};               ///< "fp32", "bf16", "fp16": what `auto` became
   std::string attention = {};               ///< "fused", "reference"
   int64_t threads = 0;                      ///< bit-exact resume holds at this thread count
   std::string train_fingerprint = {};       ///< of the training text or token file
@@ -33,6 +33,9 @@ struct CheckpointState {
   /// it decides the last bits.
   int64_t processes = 0;
   int64_t bad_streak = 0;  ///< how many of the newest steps in a row were bad
+  // Of fp16 training; in the file only there.
+  std::optional<double> loss_scale = {};  ///< factor on the loss, at least 1
+  int64_t loss_scale_steps = 0;           ///< since it changed
 };
 
 inline constexpr int kCheckpointFormatVersion = 1;

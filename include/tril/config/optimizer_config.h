@@ -6,7 +6,6 @@
 #include <string>
 
 #include "tril/config/field.h"
-#include "tril/config/precision.h"
 
 namespace tril {
 
@@ -20,12 +19,24 @@ constexpr std::span<const EnumName<OptimizerName>> enum_names(OptimizerName) {
   return kOptimizerNames;
 }
 
+/// What Muon's own products compute in.
+enum class MatrixPrecision { kAuto, kFp32, kBf16 };
+
+inline constexpr EnumName<MatrixPrecision> kMatrixPrecisionNames[] = {
+    {MatrixPrecision::kAuto, "auto"},
+    {MatrixPrecision::kFp32, "fp32"},
+    {MatrixPrecision::kBf16, "bf16"},
+};
+constexpr std::span<const EnumName<MatrixPrecision>> enum_names(MatrixPrecision) {
+  return kMatrixPrecisionNames;
+}
+
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::kAdamW;
   double learning_rate = 1e-3;
-  double matrix_learning_rate = 0.02;             ///< muon: of the matrices inside the blocks
-  Precision matrix_precision = Precision::kAuto;  ///< muon: of its own products
-  double momentum = 0.95;                         ///< muon
+  double matrix_learning_rate = 0.02;  ///< muon: of the matrices inside the blocks
+  MatrixPrecision matrix_precision = MatrixPrecision::kAuto;  ///< muon: of its own products
+  double momentum = 0.95;                                     ///< muon
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;

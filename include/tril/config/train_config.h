@@ -109,10 +109,9 @@ struct TrainConfig {
     v.field("precision",
             self.precision,
             {.meaning = "`bf16` computes matrix products in bfloat16, weights stay float32; "
-                        "`auto`: on a GPU bf16; on a CPU bf16 where it has instructions for it and "
-                        "`model.n_embed` is at least 64, else fp32",
-             .hint = "fp16 would need a loss scaler, which tril does not have yet: bf16 needs "
-                     "none."});
+                        "`fp16` in half precision with a loss scale that adapts itself, for GPUs "
+                        "without bfloat16; `auto`: on a GPU bf16; on a CPU bf16 where it has "
+                        "instructions for it and `model.n_embed` is at least 64, else fp32"});
     v.field("activation_checkpointing",
             self.activation_checkpointing,
             {.meaning = "each block keeps its input only and is computed again in the backward "

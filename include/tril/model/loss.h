@@ -43,4 +43,10 @@ int64_t loss_chunk_rows(int64_t padded_vocab_size);
 /// The same for token_losses(), which keeps no gradient and gains nothing by more.
 int64_t scored_chunk_rows(int64_t padded_vocab_size);
 
+/// The factor that gradients of logits carry while they are multiplied: `scale`, but in fp16, where
+/// 1 / (B*T) would push them below the smallest number, one of the chunk's rows alone, with which
+/// sums over them stay below the largest. What is made of them is multiplied by scale / factor, in
+/// fp32.
+double logit_gradient_factor(torch::ScalarType type, int64_t rows, double scale);
+
 }  // namespace tril

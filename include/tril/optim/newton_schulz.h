@@ -3,7 +3,7 @@
 
 #include <torch/torch.h>
 
-#include "tril/config/precision.h"
+#include "tril/config/optimizer_config.h"
 
 namespace tril {
 
@@ -21,6 +21,6 @@ torch::Tensor newton_schulz(const torch::Tensor& x, torch::ScalarType dtype);
 /// What optimizer.matrix_precision stands for. kAuto: bfloat16 where products in it are the faster
 /// ones, on GPUs and on CPUs with instructions for it, else float32; the same on every run of a
 /// machine.
-torch::ScalarType newton_schulz_dtype(Precision precision, torch::Device device);
+torch::ScalarType newton_schulz_dtype(MatrixPrecision precision, torch::Device device);
 
 }  // namespace tril

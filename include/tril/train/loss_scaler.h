@@ -22,6 +22,8 @@ class LossScaler {
 
   LossScaler(torch::ScalarType precision, torch::Device device);
 
+  bool is_on() const { return scale_.defined(); }
+
   /// What the backward pass of a loss begins with, and so the factor on all gradients: 0-dim
   /// float. Undefined when off: backward() begins with one.
   const torch::Tensor& scale() const { return scale_; }
@@ -37,7 +39,8 @@ class LossScaler {
   /// Waits for the device; 1 when off.
   double value() const;
 
-  /// To and from the checkpoint. When off, nothing is stored.
+  /// To and from the checkpoint. When off, nothing is stored. CheckpointError for a scale that is
+  /// none.
   void store(CheckpointState& state) const;
   void restore(const CheckpointState& state);
 

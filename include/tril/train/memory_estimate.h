@@ -1,6 +1,8 @@
 #pragma once
 // What a run will need, before anything is allocated.
 
+#include <c10/core/ScalarType.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -25,8 +27,8 @@ struct MemoryEstimate {
   }
 };
 
-/// `config.model.vocab_size` must be known. Peak within 15 % of the measured one on the CPU
-/// (scripts/bench/memory.py).
-MemoryEstimate estimate_memory(const RunConfig& config, bool bf16);
+/// `precision`: of matrix products. `config.model.vocab_size` must be known. Peak within 15 % of
+/// the measured one on the CPU (scripts/bench/memory.py).
+MemoryEstimate estimate_memory(const RunConfig& config, c10::ScalarType precision);
 
 }  // namespace tril

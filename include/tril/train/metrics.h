@@ -20,10 +20,11 @@ struct StepMetrics {
   int64_t tokens = 0;  ///< target tokens trained on so far
   double loss = 0;
   double learning_rate = 0;
-  double grad_norm = 0;          ///< before clipping
-  double tokens_per_second = 0;  ///< since the last line, evaluations and saves excluded
-  double elapsed_seconds = 0;    ///< of this process, since its first step
-  int64_t memory_bytes = 0;      ///< resident now; on a GPU allocated there; 0: unknown
+  double grad_norm = 0;                   ///< before clipping
+  double tokens_per_second = 0;           ///< since the last line, evaluations and saves excluded
+  double elapsed_seconds = 0;             ///< of this process, since its first step
+  int64_t memory_bytes = 0;               ///< resident now; on a GPU allocated there; 0: unknown
+  std::optional<double> loss_scale = {};  ///< fp16 only
 };
 
 /// One completed evaluation.

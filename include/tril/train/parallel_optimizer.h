@@ -29,8 +29,8 @@ class ParallelOptimizer {
   /// The coming backward pass is the last of this step: its gradients are on their way while it
   /// runs.
   virtual void expect_gradients() = 0;
-  /// Waits for the sums over all processes, and measures them; max_norm as in gradient_norm.
-  virtual GradientNorm reduce_gradients(double max_norm) = 0;
+  /// Waits for the sums over all processes, and measures them; arguments as of gradient_norm.
+  virtual GradientNorm reduce_gradients(double max_norm, const torch::Tensor& loss_scale) = 0;
   virtual void step(double factor, const GradientNorm& gradient) = 0;
 
   /// What a checkpoint holds, whole and under the names of a single process; on the first process

@@ -28,9 +28,14 @@ class SpikeGuard {
 
   SpikeGuard(const TrainConfig& config, torch::Device device);
 
-  /// loss, found_inf: 0-dim; found_inf is 1 when loss or gradient are not finite. Returns 1 when
-  /// the step is bad, else 0: the found_inf that the optimizer shall see.
-  torch::Tensor observe(const torch::Tensor& loss, const torch::Tensor& found_inf, int64_t step);
+  /// loss, found_inf: 0-dim; found_inf is 1 when loss or gradient are not finite. `overflow`: 1
+  /// when it is only the loss scale's doing (LossScaler): the step is left out, but not bad;
+  /// undefined: 0. Returns 1 when the step is bad or left out, else 0: the found_inf that the
+  /// optimizer shall see.
+  torch::Tensor observe(const torch::Tensor& loss,
+                        const torch::Tensor& found_inf,
+                        int64_t step,
+                        const torch::Tensor& overflow = {});
 
   /// The first step after which the run must not just go on; 0: none. Waits for the device.
   int64_t fatal_step() const { return fatal_step_.item<int64_t>(); }

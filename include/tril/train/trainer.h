@@ -19,6 +19,7 @@
 #include "tril/distributed/process_group.h"
 #include "tril/model/gpt.h"
 #include "tril/optim/schedule.h"
+#include "tril/train/loss_scaler.h"
 #include "tril/train/metrics.h"
 #include "tril/train/parallel_optimizer.h"
 #include "tril/train/progress.h"
@@ -154,6 +155,7 @@ class Trainer {
   torch::Tensor last_loss_;       ///< 0-dim, mean nats per target token of the step
   torch::Tensor last_grad_norm_;  ///< 0-dim
   SpikeGuard guard_;
+  LossScaler loss_scaler_;
   int64_t rewinds_ = 0;
   double last_learning_rate_ = 0;
   Votes agreed_;  ///< since the last step began
