@@ -61,22 +61,22 @@ peer() { # NAME SECONDS PRECISION ...
 ours() { # NAME PRECISION ...
   local name=$1 precision=$2
   shift 2
-  step "$name" 75 "$tril" bench --device cuda --shape gpt2_124m --set "model.context_length=$CONTEXT" \
+  step "$name" 45 "$tril" bench --device cuda --shape gpt2_124m --set "model.context_length=$CONTEXT" \
     --set "train.batch_size=$batch" --precision "$precision" --seconds 15 --new-tokens 200 --json "$@"
 }
 
 step doctor 20 "$tril" doctor --device cuda --json
 if [[ -x $build/tests/tril_tests ]]; then
-  step tests 90 "$build/tests/tril_tests" '[cuda]'
+  step tests 60 "$build/tests/tril_tests" '[cuda]'
   if grep -q '^SKIPPED: ' "$out/tests.txt"; then
     echo "the GPU tests were skipped: LibTorch finds no CUDA device" >&2
     failures=$((failures + 1))
   fi
 fi
 smoke=("$tril" train --device cuda --run-dir "$out/smoke")
-step train 45 "${smoke[@]}" --config configs/smoke.json --set train.steps=10
-step resume 45 "${smoke[@]}" --resume --set train.steps=20
-step generate 30 "$tril" generate "$out/smoke" --device cuda --max-new-tokens 50
+step train 30 "${smoke[@]}" --config configs/smoke.json --set train.steps=10
+step resume 30 "${smoke[@]}" --resume --set train.steps=20
+step generate 20 "$tril" generate "$out/smoke" --device cuda --max-new-tokens 50
 gpus=$(nvidia-smi -L | wc -l)
 if [[ $gpus -ge 2 ]]; then
   step several_gpus 60 "$tril" launch --nproc "$gpus" -- train --device cuda --run-dir "$out/several" \
@@ -87,11 +87,13 @@ else
   echo "one GPU here: several GPUs (NCCL) are not checked" >&2
 fi
 ours tril_bf16 bf16 --profile "$out/trace.json"
+ours tril_graph_bf16 bf16 --set train.cuda_graph=true
+ours tril_fp16 fp16
 ours tril_fp32 fp32
 if [[ -x $python ]]; then
   peer pytorch_bf16 60 bf16
-  peer pytorch_compile_bf16 120 bf16 --compile
-  peer pytorch_compile_fp32 100 fp32 --compile
+  peer pytorch_compile_bf16 110 bf16 --compile
+  peer pytorch_compile_fp32 90 fp32 --compile
 else
   echo "$python is not there: no peers (scripts/setup.sh --peers)" >&2
 fi

@@ -21,11 +21,13 @@ def load(file):
 
 
 def rows(folder):
-    for precision in ("bf16", "fp32"):
-        found = load(folder / f"tril_{precision}.txt")
-        if found:
+    for precision in ("bf16", "fp16", "fp32"):
+        for name in ("tril", "tril_graph"):
+            found = load(folder / f"{name}_{precision}.txt")
+            if not found:
+                continue
             share = f"{100 * found['share_of_gemm']['median']:.0f} %"
-            yield precision, "tril", found["tokens_per_second"]["median"], found["peak_memory_bytes"], share
+            yield precision, name, found["tokens_per_second"]["median"], found["peak_memory_bytes"], share
         for name in ("pytorch", "pytorch_compile"):
             found = load(folder / f"{name}_{precision}.txt")
             if found:

@@ -117,6 +117,13 @@ void validate(const RunConfig& config, const std::string& origin) {
   validate(config.model, origin);
   validate_length(config.train, origin);
   validate_step(config.train, config.model.context_length, origin);
+  if (config.train.cuda_graph && config.model.dropout > 0) {
+    throw ConfigError(
+        fmt::format("{}: train.cuda_graph needs model.dropout 0; found {}. A recorded step would "
+                    "repeat its random numbers",
+                    origin,
+                    config.model.dropout));
+  }
   if (config.distributed.shard == Shard::kFull && !config.train.activation_checkpointing) {
     throw ConfigError(
         fmt::format("{}: distributed.shard full needs train.activation_checkpointing true; found "

@@ -35,6 +35,10 @@ AdamW::AdamW(std::vector<NamedTensor> parameters,
 }
 
 void AdamW::step(double learning_rate, const GradientNorm& gradient) {
+  step(rate_tensor(learning_rate, step_.device()), gradient);
+}
+
+void AdamW::step(const torch::Tensor& learning_rate, const GradientNorm& gradient) {
   const torch::NoGradGuard no_grad;
   step_.add_(1.0 - gradient.found_inf);
   for (Group& group : groups_) {

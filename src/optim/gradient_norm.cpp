@@ -2,6 +2,11 @@
 
 namespace tril {
 
+torch::Tensor rate_tensor(double rate, torch::Device device) {
+  const auto type = device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
+  return torch::full({}, rate, torch::TensorOptions().dtype(type).device(device));
+}
+
 GradientNorm gradient_norm(const std::vector<torch::Tensor>& gradients,
                            double max_norm,
                            const torch::Tensor& loss_scale) {

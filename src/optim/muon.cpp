@@ -40,16 +40,23 @@ Muon::Muon(const std::vector<NamedTensor>& matrices,
   }
 }
 
-torch::Tensor kept_share(double learning_rate, double weight_decay, const GradientNorm& gradient) {
-  return 1.0 - (1.0 - gradient.found_inf) * (learning_rate * weight_decay);
+torch::Tensor kept_share(const torch::Tensor& learning_rate,
+                         double weight_decay,
+                         const GradientNorm& gradient) {
+  const torch::Tensor lost = (learning_rate * weight_decay).to(gradient.found_inf.scalar_type());
+  return 1.0 - (1.0 - gradient.found_inf) * lost;
 }
 
 void Muon::step(double learning_rate, const GradientNorm& gradient) {
+  step(rate_tensor(learning_rate, batches_[0].momentum.device()), gradient);
+}
+
+void Muon::step(const torch::Tensor& learning_rate, const GradientNorm& gradient) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor alive = 1.0 - gradient.found_inf;  // 1, or 0: nothing may change
   const torch::Tensor is_bad = gradient.found_inf.gt(0);
   for (Batch& batch : batches_) {
-    const double batch_rate = learning_rate * batch.rate_factor;
+    const torch::Tensor batch_rate = learning_rate * batch.rate_factor;
     const torch::Tensor keep = kept_share(batch_rate, config_.weight_decay, gradient);
     std::vector<torch::Tensor> gradients;
     gradients.reserve(batch.matrices.size());
@@ -60,9 +67,9 @@ void Muon::step(double learning_rate, const GradientNorm& gradient) {
     g.lerp_(batch.momentum, config_.momentum);  // Nesterov: one step ahead
 
     const auto rows = static_cast<double>(g.size(1)), columns = static_cast<double>(g.size(2));
-    const double rate = batch_rate * std::sqrt(std::max(1.0, rows / columns));
+    const torch::Tensor rate = batch_rate * std::sqrt(std::max(1.0, rows / columns));
     const torch::Tensor update =
-        newton_schulz(g, products_).to(g.scalar_type()).mul_(alive * -rate);
+        newton_schulz(g, products_).to(g.scalar_type()).mul_(alive * -rate.to(alive.scalar_type()));
     at::_foreach_mul_(batch.matrices, keep);
     at::_foreach_add_(batch.matrices, update.unbind(0));
   }

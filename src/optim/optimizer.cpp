@@ -26,6 +26,11 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& pieces,
 }
 
 void Optimizer::step(double factor, const GradientNorm& gradient) {
+  if (parameters_.empty()) return;
+  step(rate_tensor(factor, parameters_[0].device()), gradient);
+}
+
+void Optimizer::step(const torch::Tensor& factor, const GradientNorm& gradient) {
   if (muon_) muon_->step(factor * config_.matrix_learning_rate, gradient);
   if (adamw_) adamw_->step(factor * config_.learning_rate, gradient);
 }

@@ -38,7 +38,7 @@ class ReplicatedOptimizer : public ParallelOptimizer {
     if (reducer_) reducer_->finish();
     return gradient_norm(optimizer_.gradients(), max_norm, loss_scale);
   }
-  void step(double factor, const GradientNorm& gradient) override {
+  void step(const torch::Tensor& factor, const GradientNorm& gradient) override {
     optimizer_.step(factor, gradient);
   }
 

@@ -57,11 +57,11 @@ GradientNorm ShardedOptimizer::reduce_gradients(double max_norm, const torch::Te
   return gradient_norm_of(squares.sqrt(), max_norm, loss_scale);
 }
 
-void ShardedOptimizer::step(double factor, const GradientNorm& gradient) {
+void ShardedOptimizer::step(const torch::Tensor& factor, const GradientNorm& gradient) {
   updates_->begin();
   optimizer_->step(factor, gradient);
   updates_->apply([&](const std::string& parameter) {
-    const double rate = factor * config_.matrix_learning_rate * rates_.factor(parameter);
+    const torch::Tensor rate = factor * config_.matrix_learning_rate * rates_.factor(parameter);
     return kept_share(rate, config_.weight_decay, gradient);
   });
   shards_->send_updates();

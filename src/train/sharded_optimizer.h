@@ -34,7 +34,7 @@ class ShardedOptimizer : public ParallelOptimizer {
   void zero_grad() override;
   void expect_gradients() override { reducer_->expect_gradients(); }
   GradientNorm reduce_gradients(double max_norm, const torch::Tensor& loss_scale) override;
-  void step(double factor, const GradientNorm& gradient) override;
+  void step(const torch::Tensor& factor, const GradientNorm& gradient) override;
   std::vector<NamedTensor> state() override;
   void load(const Checkpoint* checkpoint) override;
   std::vector<torch::Tensor> gradient_squares() override;

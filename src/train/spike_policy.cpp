@@ -15,7 +15,7 @@ SpikeGuard::SpikeGuard(const TrainConfig& config, torch::Device device)
 
 torch::Tensor SpikeGuard::observe(const torch::Tensor& loss,
                                   const torch::Tensor& found_inf,
-                                  int64_t step,
+                                  const torch::Tensor& step,
                                   const torch::Tensor& overflow) {
   const torch::Tensor wrong = overflow.defined() ? found_inf - overflow : found_inf;
   torch::Tensor is_bad = wrong.gt(0).logical_or(loss.isfinite().logical_not());
@@ -27,16 +27,16 @@ torch::Tensor SpikeGuard::observe(const torch::Tensor& loss,
     count_.add_(is_bad.logical_not());
     const torch::Tensor alpha = count_.to(torch::kFloat64).reciprocal().clamp_min(1.0 / kWindow);
     const torch::Tensor moved = alpha * delta;
-    variance_ = torch::where(is_bad, variance_, (1.0 - alpha) * (variance_ + moved * delta));
-    mean_ = torch::where(is_bad, mean_, mean_ + moved);
+    variance_.copy_(torch::where(is_bad, variance_, (1.0 - alpha) * (variance_ + moved * delta)));
+    mean_.copy_(torch::where(is_bad, mean_, mean_ + moved));
   }
   torch::Tensor is_fatal = is_bad;
   if (policy_ == OnSpike::kSkip) {
-    streak_ = torch::where(is_bad, streak_ + 1, torch::zeros_like(streak_));
+    streak_.add_(1).masked_fill_(is_bad.logical_not(), 0);
     is_fatal = streak_.gt(kMostInARow);
   }
   bad_steps_.add_(is_bad);
-  fatal_step_.masked_fill_(is_fatal.logical_and(fatal_step_.eq(0)), step);
+  fatal_step_.copy_(torch::where(is_fatal.logical_and(fatal_step_.eq(0)), step, fatal_step_));
   const torch::Tensor left_out = is_bad.to(torch::kFloat32);
   return overflow.defined() ? torch::maximum(left_out, overflow) : left_out;
 }

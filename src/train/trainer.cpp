@@ -77,9 +77,17 @@ Trainer::Trainer(const RunConfig& config,
                 .min_factor = config.schedule.min_factor(config.optimizer.learning_rate)},
       guard_(config.train, choices.device),
       loss_scaler_(choices.precision, choices.device),
+      rate_factor_(rate_tensor(1.0, choices.device)),
+      step_number_(torch::zeros({}, torch::dtype(torch::kInt64).device(choices.device))),
       progress_({.total_steps = total_steps_,
                  .flops_per_token = flops_per_token(config.model),
                  .peak_flops = choices.peak_flops}) {
+  if (config.train.cuda_graph) {
+    if (group != nullptr) {
+      throw ConfigError("train.cuda_graph is for one process: set train.cuda_graph=false");
+    }
+    graph_.emplace(choices.device);
+  }
   model_->set_activation_checkpointing(config.train.activation_checkpointing);
   model_->set_weight_lender(optimizer_->weight_lender());
   state_.precision = precision_name(choices.precision);
@@ -234,6 +242,22 @@ TrainOutcome Trainer::run() {
 
 void Trainer::train_step() {
   const int64_t step = state_.step + 1;
+  const double factor = schedule_factor(schedule_, step);
+  rate_factor_.fill_(factor);
+  step_number_.fill_(step);
+  if (graph_) {
+    fill_kept_batches();
+    graph_->run([this] { compute_step(); });
+  } else {
+    compute_step();
+  }
+  last_learning_rate_ = factor * config_.optimizer.learning_rate;
+  state_.step = step;
+  state_.windows_seen += config_.train.batch_size * micro_batches_;
+  state_.tokens_seen += config_.train.batch_size * micro_batches_ * config_.model.context_length;
+}
+
+void Trainer::compute_step() {
   optimizer_->zero_grad();
   // The mean over all windows of the step, wherever they are: equal shares weigh equally.
   const double scale = static_cast<double>(rows_.count) /
@@ -241,10 +265,7 @@ void Trainer::train_step() {
   torch::Tensor loss;
   for (int64_t micro_step = 0; micro_step < micro_batches_; ++micro_step) {
     const Batch batch = fetch(micro_step);
-    torch::manual_seed(random_bits(config_.seed,
-                                   RandomStream::kDropout,
-                                   static_cast<uint64_t>(step),
-                                   dropout_key(micro_step)));
+    if (config_.model.dropout > 0) seed_dropout(micro_step);
     torch::Tensor micro_loss;
     {
       const AutocastGuard autocast(choices_.device.type(), choices_.precision);
@@ -255,10 +276,7 @@ void Trainer::train_step() {
       const StepPhase phase(kPhaseBackward);
       micro_loss.backward(loss_scaler_.scale());
     }
-    // Not beyond the last step: its windows may be damaged, and nobody asked for them.
-    if (step < total_steps_ || micro_step + 1 < micro_batches_) {
-      batches_.prefetch(first_window(micro_step + 1));
-    }
+    if (!graph_) prefetch_after(micro_step);
     loss = loss.defined() ? loss + micro_loss.detach() : micro_loss.detach();
   }
 
@@ -267,30 +285,50 @@ void Trainer::train_step() {
       optimizer_->reduce_gradients(config_.optimizer.grad_clip, loss_scaler_.scale());
   if (group_ != nullptr) group_->all_reduce(loss, Combine::kSum);
   const torch::Tensor overflow = loss_scaler_.update(loss, gradient.found_inf);
-  gradient.found_inf = guard_.observe(loss, gradient.found_inf, step, overflow);
-  const double factor = schedule_factor(schedule_, step);
-  optimizer_->step(factor, gradient);
-
+  gradient.found_inf = guard_.observe(loss, gradient.found_inf, step_number_, overflow);
+  optimizer_->step(rate_factor_, gradient);
   last_loss_ = loss;
   last_grad_norm_ = gradient.norm;
-  last_learning_rate_ = factor * config_.optimizer.learning_rate;
-  state_.step = step;
-  state_.windows_seen += config_.train.batch_size * micro_batches_;
-  state_.tokens_seen += config_.train.batch_size * micro_batches_ * config_.model.context_length;
 }
 
 int64_t Trainer::first_window(int64_t micro_step) const {
   return state_.windows_seen + micro_step * config_.train.batch_size + rows_.begin;
 }
 
-uint64_t Trainer::dropout_key(int64_t micro_step) const {
+void Trainer::seed_dropout(int64_t micro_step) const {
   const auto rank = static_cast<uint64_t>(group_ == nullptr ? 0 : group_->rank());
-  return static_cast<uint64_t>(micro_step) | rank << 32;
+  torch::manual_seed(random_bits(config_.seed,
+                                 RandomStream::kDropout,
+                                 static_cast<uint64_t>(state_.step + 1),
+                                 static_cast<uint64_t>(micro_step) | rank << 32));
 }
 
 Batch Trainer::fetch(int64_t micro_step) {
   const StepPhase phase(kPhaseData);
-  return batches_.load(first_window(micro_step));
+  return graph_ ? kept_batches_[static_cast<size_t>(micro_step)]
+                : batches_.load(first_window(micro_step));
+}
+
+void Trainer::prefetch_after(int64_t micro_step) {
+  // Not beyond the last step: its windows may be damaged, and nobody asked for them.
+  if (state_.step + 1 < total_steps_ || micro_step + 1 < micro_batches_) {
+    batches_.prefetch(first_window(micro_step + 1));
+  }
+}
+
+void Trainer::fill_kept_batches() {
+  const StepPhase phase(kPhaseData);
+  for (int64_t micro_step = 0; micro_step < micro_batches_; ++micro_step) {
+    const Batch batch = batches_.load(first_window(micro_step));
+    if (std::ssize(kept_batches_) == micro_step) {
+      kept_batches_.push_back({batch.inputs.clone(), batch.targets.clone()});
+    } else {
+      Batch& kept = kept_batches_[static_cast<size_t>(micro_step)];
+      kept.inputs.copy_(batch.inputs);
+      kept.targets.copy_(batch.targets);
+    }
+    prefetch_after(micro_step);
+  }
 }
 
 bool Trainer::is_due(int64_t interval) const {

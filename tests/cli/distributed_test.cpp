@@ -88,6 +88,12 @@ TEST_CASE("fp16 and its loss scale on several processes are those of one", "[cli
   }
 }
 
+TEST_CASE("a recorded step is for one process", "[cli][distributed]") {
+  const Workspace workspace;
+  CHECK_THAT(refused(workspace.tril(launch(2, "--set train.cuda_graph=true --run-dir two")), 2),
+             ContainsSubstring("train.cuda_graph is for one process"));
+}
+
 TEST_CASE("a shared-out optimizer trains as a copied one", "[cli][distributed]") {
   const Workspace workspace;
   for (const std::string name : {"adamw", "muon"}) {

@@ -151,6 +151,12 @@ TEST_CASE("a section that is no object is refused", "[config]") {
 
 // ---------------------------------------------------------------- types and ranges
 
+TEST_CASE("a step with dropout cannot be recorded", "[config]") {
+  CHECK_THAT(error_of(R"({"train": {"cuda_graph": true}, "model": {"dropout": 0.1}})"),
+             ContainsSubstring("train.cuda_graph needs model.dropout 0; found 0.1"));
+  CHECK(error_of(R"({"train": {"cuda_graph": true}, "model": {"dropout": 0}})").empty());
+}
+
 TEST_CASE("a wrong type names key, value and what is expected", "[config]") {
   CHECK_THAT(error_of(R"({"train": {"batch_size": "abc"}})"),
              ContainsSubstring("a.json: train.batch_size must be a whole number, 1 to 1048576; "

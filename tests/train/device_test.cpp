@@ -85,6 +85,53 @@ TEST_CASE("a training step asks the device for no number", "[train]") {
   }
 }
 
+TEST_CASE("a step for a CUDA graph computes what a plain one does, and asks for no number",
+          "[train]") {
+  const TempDir folder;
+  const TrainingData data = tiny_data(folder.path(), repeat(kTinyText, 4));
+  RunConfig config = config_of(data, OptimizerName::kAdamW, Preset::kModern);
+  config.model.dropout = 0;
+  config.train.spike_z_score = 6;
+  TinyRun plain(config, data, folder / "plain");
+  config.train.cuda_graph = true;
+  TinyRun kept(config, data, folder / "kept");  // batches in memory that stays where it is
+  CHECK(plain.start_and_run() == TrainOutcome::kFinished);
+  CHECK(kept.start_and_run() == TrainOutcome::kFinished);
+  CHECK(kept.losses() == plain.losses());
+  const auto expected = unique_parameters(*plain.trainer.model()),
+             found = unique_parameters(*kept.trainer.model());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(torch::equal(found[i].tensor, expected[i].tensor));
+  }
+  TinyRun watched(config, data, folder / "watched");
+  watched.trainer.start();
+  watched.trainer.model()->train();
+  CHECK(waits_of([&] { watched.trainer.train_step(); }).size() == 2);  // as above
+}
+
+TEST_CASE("a recorded step trains as plain ones do", "[train][cuda]") {
+  if (!torch::cuda::is_available()) TRIL_SKIP("no CUDA device here");
+  const TempDir folder;
+  const TrainingData data = tiny_data(folder.path(), repeat(kTinyText, 4));
+  const auto optimizer = GENERATE(OptimizerName::kAdamW, OptimizerName::kMuon);
+  const auto precision =
+      GENERATE(as<torch::ScalarType>{}, torch::kFloat32, torch::kBFloat16, torch::kFloat16);
+  RunConfig config = config_of(data, optimizer, Preset::kModern);
+  config.model.dropout = 0;
+  const torch::Device gpu(torch::kCUDA, 0);
+  TinyRun plain(config, data, folder / "plain", precision, gpu);
+  config.train.cuda_graph = true;
+  TinyRun recorded(config, data, folder / "recorded", precision, gpu);
+  CHECK(plain.start_and_run() == TrainOutcome::kFinished);
+  CHECK(recorded.start_and_run() == TrainOutcome::kFinished);
+  const auto expected = plain.losses(), found = recorded.losses();
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    INFO("step " << i + 1);
+    CHECK(found[i] == Approx(expected[i]).epsilon(2e-3));
+  }
+}
+
 TEST_CASE("a GPU trains as the CPU does", "[train][cuda]") {
   if (!torch::cuda::is_available()) TRIL_SKIP("no CUDA device here");
   const TempDir folder;

@@ -58,9 +58,11 @@ TEST_CASE("a loss that is not finite, and an overflow without a scale, are not t
 
   SpikeGuard guard(TrainConfig{}, torch::kCPU);
   const torch::Tensor loss = torch::tensor(2.0F), one = torch::tensor(1.0F);
-  CHECK(guard.observe(loss, one, 1, one).item<double>() == 1);  // left out, and
-  CHECK(guard.fatal_step() == 0);                               // nothing is wrong
-  CHECK(guard.observe(loss, one, 2, torch::tensor(0.0F)).item<double>() == 1);
+  CHECK(guard.observe(loss, one, torch::tensor(int64_t{1}), one).item<double>() ==
+        1);                        // left out, and
+  CHECK(guard.fatal_step() == 0);  // nothing is wrong
+  CHECK(guard.observe(loss, one, torch::tensor(int64_t{2}), torch::tensor(0.0F)).item<double>() ==
+        1);
   CHECK(guard.fatal_step() == 2);
 }
 

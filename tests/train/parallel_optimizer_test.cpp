@@ -76,7 +76,7 @@ Outcome train(ProcessGroup* group,
         .backward();
     const GradientNorm norm = optimizer->reduce_gradients(config.grad_clip, /*loss_scale=*/{});
     outcome.norms.push_back(norm.norm.item<double>());
-    optimizer->step(1.0, norm);
+    optimizer->step(rate_tensor(1.0, torch::kCPU), norm);
     if (after) after(*optimizer, model, step);
   }
   outcome.weight_bytes = optimizer->take_peak_weight_bytes();
@@ -250,7 +250,7 @@ TEST_CASE("shared-out matrices of Muon do not change in a step that must change 
       };
       const torch::Tensor before = weights();
       GradientNorm bad = gradient_norm_of(torch::full({}, INFINITY), 0);
-      optimizer.step(1.0, bad);
+      optimizer.step(rate_tensor(1.0, torch::kCPU), bad);
       TRIL_MUST(weights().equal(before));
     };
     train(&group, config, Shard::kFull, 1, spoil);

@@ -26,7 +26,7 @@ class GuardTest {
     return guard
                .observe(torch::tensor(static_cast<float>(loss)),
                         torch::tensor(found_inf ? 1.0F : 0.0F),
-                        ++step)
+                        torch::tensor(++step))
                .item<double>() != 0;
   }
   /// 2 +- 0.1, in turns.

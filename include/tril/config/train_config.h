@@ -34,6 +34,7 @@ struct TrainConfig {
   int64_t tokens_per_step = 0;  ///< 0: batch_size * accumulation * context_length
   Precision precision = Precision::kAuto;
   bool activation_checkpointing = false;
+  bool cuda_graph = false;
   int64_t eval_interval = 250;
   int64_t eval_tokens = 0;
   int64_t log_interval = 10;
@@ -116,6 +117,12 @@ struct TrainConfig {
             self.activation_checkpointing,
             {.meaning = "each block keeps its input only and is computed again in the backward "
                         "pass: less memory, about a third more time, the same result",
+             .on_resume = OnResume::kMayChange});
+    v.field("cuda_graph",
+            self.cuda_graph,
+            {.meaning = "on a GPU: record a whole step once and launch it as one CUDA graph from "
+                        "then on, for models so small that launching takes longer than computing; "
+                        "one process, no dropout. On a CPU it changes nothing",
              .on_resume = OnResume::kMayChange});
     v.field("eval_interval",
             self.eval_interval,

@@ -25,7 +25,9 @@ class AdamW {
         const LayerRates& rates);
 
   /// One update with the gradients that the parameters hold. They are divided by
-  /// `gradient.divisor`; nothing at all changes where `gradient.found_inf` is 1.
+  /// `gradient.divisor`; nothing at all changes where `gradient.found_inf` is 1. The rate is a
+  /// rate_tensor().
+  void step(const torch::Tensor& learning_rate, const GradientNorm& gradient);
   void step(double learning_rate, const GradientNorm& gradient);
 
   /// All gradients, in the order of the parameters; each parameter must have one.

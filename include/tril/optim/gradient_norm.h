@@ -1,11 +1,16 @@
 #pragma once
-// The length of the whole gradient, without asking the device for a number.
+// What an update needs besides gradients, without asking the device for a number: the learning rate
+// and the length of the whole gradient.
 
 #include <torch/torch.h>
 
 #include <vector>
 
 namespace tril {
+
+/// A learning rate, or a factor on one, where a step can read it without asking the CPU: 0-dim, in
+/// double on the CPU, and in float32, which LibTorch's fused kernels want, on a GPU.
+torch::Tensor rate_tensor(double rate, torch::Device device);
 
 /// What clipping and the non-finite check need; all are 0-dim float tensors on the gradients'
 /// device.

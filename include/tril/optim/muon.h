@@ -29,7 +29,8 @@ class Muon {
        const LayerRates& rates);
 
   /// One update with the gradients that the matrices hold, divided by `gradient.divisor`; nothing
-  /// at all changes where `gradient.found_inf` is 1.
+  /// at all changes where `gradient.found_inf` is 1. The rate is a rate_tensor().
+  void step(const torch::Tensor& learning_rate, const GradientNorm& gradient);
   void step(double learning_rate, const GradientNorm& gradient);
 
   /// "momentum.<parameter>": live tensors; copying into them restores a state.
@@ -51,7 +52,9 @@ class Muon {
 
 /// What a step at this rate leaves of a weight before it adds the update: 1 - rate * decay, or 1
 /// where nothing may change. 0-dim.
-torch::Tensor kept_share(double learning_rate, double weight_decay, const GradientNorm& gradient);
+torch::Tensor kept_share(const torch::Tensor& learning_rate,
+                         double weight_decay,
+                         const GradientNorm& gradient);
 
 /// Bounds the working memory of a step: three tensors of this many numbers.
 inline constexpr int64_t kMuonBatchElements = int64_t{1} << 24;

@@ -29,7 +29,8 @@ class Optimizer {
 
   /// One update at `factor` times the configured learning rates (schedule_factor), with the
   /// gradients that the parameters hold. They are divided by `gradient.divisor`; nothing at all
-  /// changes where `gradient.found_inf` is 1.
+  /// changes where `gradient.found_inf` is 1. The factor is a rate_tensor().
+  void step(const torch::Tensor& factor, const GradientNorm& gradient);
   void step(double factor, const GradientNorm& gradient);
 
   /// All gradients, in the order of the parameters; each parameter must have one.

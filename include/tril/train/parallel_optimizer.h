@@ -31,7 +31,8 @@ class ParallelOptimizer {
   virtual void expect_gradients() = 0;
   /// Waits for the sums over all processes, and measures them; arguments as of gradient_norm.
   virtual GradientNorm reduce_gradients(double max_norm, const torch::Tensor& loss_scale) = 0;
-  virtual void step(double factor, const GradientNorm& gradient) = 0;
+  /// factor: as of Optimizer::step.
+  virtual void step(const torch::Tensor& factor, const GradientNorm& gradient) = 0;
 
   /// What a checkpoint holds, whole and under the names of a single process; on the first process
   /// only, on the others nothing.

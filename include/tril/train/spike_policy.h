@@ -18,7 +18,8 @@ namespace tril {
 ///   skip    training goes on; 20 bad steps in a row end the run
 ///   rewind  the trainer goes back to the newest checkpoint and leaves out the windows since then
 ///           (Chowdhery et al. 2022, section 5.1)
-/// Everything stays on the device: observe() waits for nothing.
+/// Everything stays on the device and in place: observe() waits for nothing, and may be part of a
+/// graph that is replayed.
 class SpikeGuard {
  public:
   static constexpr int64_t kWindow = 50;      ///< steps
@@ -32,9 +33,10 @@ class SpikeGuard {
   /// when it is only the loss scale's doing (LossScaler): the step is left out, but not bad;
   /// undefined: 0. Returns 1 when the step is bad or left out, else 0: the found_inf that the
   /// optimizer shall see.
+  ///   step  0-dim int64, on the device
   torch::Tensor observe(const torch::Tensor& loss,
                         const torch::Tensor& found_inf,
-                        int64_t step,
+                        const torch::Tensor& step,
                         const torch::Tensor& overflow = {});
 
   /// The first step after which the run must not just go on; 0: none. Waits for the device.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tril/checkpoint/checkpoint.h"
@@ -24,6 +25,7 @@
 #include "tril/train/parallel_optimizer.h"
 #include "tril/train/progress.h"
 #include "tril/train/spike_policy.h"
+#include "tril/train/step_graph.h"
 
 namespace tril {
 
@@ -88,6 +90,8 @@ class Trainer {
   MetricsWriter& metrics() { return *metrics_; }
 
  private:
+  /// What of a step the device does; the same orders in each step.
+  void compute_step();
   void log_step();
   void evaluate_now();
   void sample_now();
@@ -120,8 +124,12 @@ class Trainer {
   /// after it.
   int64_t first_window(int64_t micro_step) const;
   /// Its own random numbers for each micro-step of each process.
-  uint64_t dropout_key(int64_t micro_step) const;
+  void seed_dropout(int64_t micro_step) const;
   Batch fetch(int64_t micro_step);
+  /// Reads ahead what the micro-step after this one takes.
+  void prefetch_after(int64_t micro_step);
+  /// The coming step's batches, into memory that a recorded step reads.
+  void fill_kept_batches();
   bool is_due(int64_t interval) const;
   bool evaluation_is_due() const;
   bool save_is_due() const;
@@ -156,6 +164,10 @@ class Trainer {
   torch::Tensor last_grad_norm_;  ///< 0-dim
   SpikeGuard guard_;
   LossScaler loss_scaler_;
+  torch::Tensor rate_factor_;        ///< rate_tensor: of this step's learning rates
+  torch::Tensor step_number_;        ///< 0-dim int64
+  std::optional<StepGraph> graph_;   ///< train.cuda_graph
+  std::vector<Batch> kept_batches_;  ///< with a graph: one for each micro-step
   int64_t rewinds_ = 0;
   double last_learning_rate_ = 0;
   Votes agreed_;  ///< since the last step began
