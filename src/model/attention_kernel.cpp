@@ -49,14 +49,8 @@ void multiply(Op op_a,
 }
 
 template <typename T>
-TRIL_INLINE void head_forward(const HeadShape& shape,
-                              uint32_t seed,
-                              const T* q,
-                              const T* k,
-                              const T* v,
-                              T* out,
-                              float* log_sum,
-                              float* scratch) {
+TRIL_INLINE void head_forward(const HeadForward<T>& head) {
+  const auto& [shape, seed, q, k, v, out, log_sum, scratch] = head;
   const int64_t t = shape.n_positions, d = shape.head_size;
   float* const qs = scratch;                  // (T, D)
   float* const ks = qs + t * d;               // (T + 1, D)
@@ -98,18 +92,8 @@ TRIL_INLINE void head_forward(const HeadShape& shape,
 }
 
 template <typename T>
-TRIL_INLINE void head_backward(const HeadShape& shape,
-                               uint32_t seed,
-                               const T* q,
-                               const T* k,
-                               const T* v,
-                               const T* out,
-                               const float* log_sum,
-                               const T* d_out,
-                               T* dq,
-                               T* dk,
-                               T* dv,
-                               float* scratch) {
+TRIL_INLINE void head_backward(const HeadBackward<T>& head) {
+  const auto& [shape, seed, q, k, v, out, log_sum, d_out, dq, dk, dv, scratch] = head;
   const int64_t t = shape.n_positions, d = shape.head_size;
   float* const qs = scratch;  // (T, D), as are the next five; keys have one row more
   float* const ks = qs + t * d;

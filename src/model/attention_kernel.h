@@ -30,39 +30,33 @@ struct HeadShape {
 int64_t head_scratch_size(const HeadShape& shape);
 
 /// One head of one window. `seed` chooses its dropout mask.
-///   q, k, v  first position of the head in the packed projection, stride qkv_stride
-///   out      first position of the head in the output, stride out_stride
-///   log_sum  (T) logarithm of each row's sum of exponentials
 template <typename T>
-using HeadForward = void (*)(const HeadShape& shape,
-                             uint32_t seed,
-                             const T* q,
-                             const T* k,
-                             const T* v,
-                             T* out,
-                             float* log_sum,
-                             float* scratch);
+struct HeadForward {
+  const HeadShape& shape;
+  uint32_t seed;
+  const T *q, *k, *v;  ///< first position in the packed projection, stride qkv_stride
+  T* out;              ///< first position, stride out_stride
+  float* log_sum;      ///< (T) logarithm of each row's sum of exponentials
+  float* scratch;      ///< head_scratch_size numbers
+};
 
 /// Gradients of q, k and v (strides as theirs) from that of the output. The weights are formed
 /// again from q, k and `log_sum`.
 template <typename T>
-using HeadBackward = void (*)(const HeadShape& shape,
-                              uint32_t seed,
-                              const T* q,
-                              const T* k,
-                              const T* v,
-                              const T* out,
-                              const float* log_sum,
-                              const T* d_out,
-                              T* dq,
-                              T* dk,
-                              T* dv,
-                              float* scratch);
+struct HeadBackward {
+  const HeadShape& shape;
+  uint32_t seed;
+  const T *q, *k, *v, *out;
+  const float* log_sum;
+  const T* d_out;
+  T *dq, *dk, *dv;
+  float* scratch;
+};
 
 template <typename T>
 struct HeadKernels {
-  HeadForward<T> forward;
-  HeadBackward<T> backward;
+  void (*forward)(const HeadForward<T>&);
+  void (*backward)(const HeadBackward<T>&);
 };
 
 /// The fastest version that this processor runs.

@@ -6,17 +6,9 @@
 #include <type_traits>
 
 #include "attention_rows.h"
+#include "tril/base/vector_intrinsics.h"
 
 #if defined(__x86_64__)
-// GCC 12 warns about this header's own "undefined" values (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
 #define TRIL_TILE_TARGET \
   __attribute__((        \
       target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,prefer-vector-width=512")))
@@ -263,14 +255,8 @@ TRIL_TILE void right_columns(const Sizes& n, const Left<Word>& rows, Word* out) 
 // ---- the kernels -------------------------------------------------------------------------------
 
 template <typename Lane, typename T>
-TRIL_TILE_TARGET void forward(const HeadShape& shape,
-                              uint32_t seed,
-                              const T* q,
-                              const T* k,
-                              const T* v,
-                              T* out,
-                              float* log_sum,
-                              float* scratch) {
+TRIL_TILE_TARGET void forward(const HeadForward<T>& head) {
+  const auto& [shape, seed, q, k, v, out, log_sum, scratch] = head;
   using Word = typename Lane::Word;
   const Sizes n(shape);
   Room room(scratch);
@@ -332,18 +318,8 @@ TRIL_TILE_TARGET void forward(const HeadShape& shape,
 }
 
 template <typename Lane, typename T>
-TRIL_TILE_TARGET void backward(const HeadShape& shape,
-                               uint32_t seed,
-                               const T* q,
-                               const T* k,
-                               const T* v,
-                               const T* out,
-                               const float* log_sum,
-                               const T* d_out,
-                               T* dq,
-                               T* dk,
-                               T* dv,
-                               float* scratch) {
+TRIL_TILE_TARGET void backward(const HeadBackward<T>& head) {
+  const auto& [shape, seed, q, k, v, out, log_sum, d_out, dq, dk, dv, scratch] = head;
   using Word = typename Lane::Word;
   const Sizes n(shape);
   const int64_t size = n.wide_t * n.wide_d, block = kTileRows * n.wide_t;

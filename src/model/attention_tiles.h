@@ -13,7 +13,7 @@ namespace tril {
 template <typename T>
 bool has_tiled_kernels(const HeadShape& shape);
 
-/// As HeadForward and HeadBackward.
+/// For HeadForward and HeadBackward.
 template <typename T>
 HeadKernels<T> tiled_head_kernels();
 

@@ -28,13 +28,61 @@ Number* numbers_to_write(torch::Tensor& x) {
   return x.defined() ? static_cast<Number*>(x.mutable_data_ptr()) : nullptr;
 }
 
-/// Past the first `first` rows of c numbers.
+/// Past the first `rows` rows of c numbers.
 template <typename Number>
-Number* from_row(Number* p, int64_t first, int64_t c) {
-  return p == nullptr ? nullptr : p + first * c;
+Number* after(Number* p, int64_t rows, int64_t c) {
+  return p == nullptr ? nullptr : p + rows * c;
 }
 
-/// Sum and norm together; x (rows, C) float32, delta and the norm float32 or bfloat16.
+/// All rows, shared out among the threads.
+template <typename Number>
+void normalize_rows(const NormForward<Number>& all) {
+  const auto kernel = norm_kernels<Number>().forward;
+  const int64_t c = all.c;
+  at::parallel_for(0, all.rows, std::max<int64_t>(1, 8192 / c), [&](int64_t begin, int64_t end) {
+    NormForward<Number> part = all;
+    part.rows = end - begin;
+    part.x = after(all.x, begin, c);
+    part.delta = after(all.delta, begin, c);
+    part.sum = after(all.sum, begin, c);
+    part.y = after(all.y, begin, c);
+    part.mean = all.mean + begin;
+    part.factor = all.factor + begin;
+    kernel(part);
+  });
+}
+
+/// All parts of kRowsPerPart rows, each with a row of its own in dweight and dbias.
+template <typename Number>
+void differentiate_rows(const NormBackward<Number>& all, int64_t parts) {
+  const auto kernel = norm_kernels<Number>().backward;
+  const int64_t c = all.c;
+  at::parallel_for(0, parts, /*grain_size=*/1, [&](int64_t first_part, int64_t end_part) {
+    for (int64_t p = first_part; p < end_part; ++p) {
+      const int64_t begin = p * kRowsPerPart;
+      NormBackward<Number> part = all;
+      part.rows = std::min(kRowsPerPart, all.rows - begin);
+      part.sum = after(all.sum, begin, c);
+      part.mean = all.mean + begin;
+      part.factor = all.factor + begin;
+      part.dy = after(all.dy, begin, c);
+      part.dsum = after(all.dsum, begin, c);
+      part.dx = after(all.dx, begin, c);
+      part.ddelta = after(all.ddelta, begin, c);
+      part.dweight = after(all.dweight, p, c);
+      part.dbias = after(all.dbias, p, c);
+      kernel(part);
+    }
+  });
+}
+
+/// work(a number of this type): Bf16 or float.
+template <typename Work>
+void with_numbers(torch::ScalarType type, const Work& work) {
+  type == torch::kBFloat16 ? work(Bf16{}) : work(float{});
+}
+
+/// Sum and norm together; x (..., C) float32, delta and the norm float32 or bfloat16.
 class FusedNorm : public torch::autograd::Function<FusedNorm> {
  public:
   static variable_list forward(AutogradContext* ctx,
@@ -45,21 +93,25 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
                                bool is_centered,
                                double epsilon,
                                torch::ScalarType type) {
+    const int64_t c = x.size(-1), rows = x.numel() / c;
     torch::Tensor sum = delta ? torch::empty_like(x) : x;
     torch::Tensor y = torch::empty_like(x, x.options().dtype(type));
-    const int64_t rows = x.numel() / x.size(-1);
     torch::Tensor mean = torch::empty({rows}, x.options()), factor = torch::empty_like(mean);
-    const auto run = type == torch::kFloat32 ? forward_rows<float> : forward_rows<Bf16>;
-    run(x,
-        delta.value_or(torch::Tensor()),
-        weight,
-        bias.value_or(torch::Tensor()),
-        is_centered,
-        epsilon,
-        sum,
-        y,
-        mean,
-        factor);
+    with_numbers(type, [&](auto number) {
+      using Number = decltype(number);
+      normalize_rows<Number>({.x = numbers<float>(x),
+                              .delta = numbers<Number>(delta.value_or(torch::Tensor())),
+                              .weight = numbers<float>(weight),
+                              .bias = numbers<float>(bias.value_or(torch::Tensor())),
+                              .rows = rows,
+                              .c = c,
+                              .epsilon = static_cast<float>(epsilon),
+                              .is_centered = is_centered,
+                              .sum = delta ? numbers_to_write<float>(sum) : nullptr,
+                              .y = numbers_to_write<Number>(y),
+                              .mean = numbers_to_write<float>(mean),
+                              .factor = numbers_to_write<float>(factor)});
+    });
     ctx->save_for_backward({sum, weight, mean, factor});
     ctx->saved_data["has_bias"] = bias.has_value();
     ctx->saved_data["has_delta"] = delta.has_value();
@@ -73,20 +125,34 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
     const bool has_delta = ctx->saved_data["has_delta"].toBool();
     const torch::Tensor& sum = saved[0];
     const int64_t c = sum.size(-1), rows = sum.numel() / c;
-    const torch::Tensor dsum =
-        grad_outputs[0].defined() ? grad_outputs[0].contiguous() : torch::Tensor();
     TORCH_CHECK(grad_outputs[1].defined(), "FusedNorm: the norm must be used");
     const torch::Tensor dy = grad_outputs[1].contiguous();
+    const torch::Tensor dsum =
+        grad_outputs[0].defined() ? grad_outputs[0].contiguous() : torch::Tensor();
     const bool is_narrow = dy.scalar_type() != torch::kFloat32;
 
-    torch::Tensor dx = torch::empty_like(sum);
-    torch::Tensor ddelta = has_delta && is_narrow ? torch::empty_like(dy) : torch::Tensor();
     const int64_t parts = (rows + kRowsPerPart - 1) / kRowsPerPart;
-    torch::Tensor dweight = torch::zeros({parts, c}, sum.options());
-    torch::Tensor dbias =
-        ctx->saved_data["has_bias"].toBool() ? torch::zeros_like(dweight) : torch::Tensor();
-    const auto run = is_narrow ? backward_rows<Bf16> : backward_rows<float>;
-    run(saved, dy, dsum, ctx->saved_data["is_centered"].toBool(), dx, ddelta, dweight, dbias);
+    torch::Tensor dx = torch::empty_like(sum), dweight = torch::zeros({parts, c}, sum.options()),
+                  ddelta, dbias;
+    if (has_delta && is_narrow) ddelta = torch::empty_like(dy);
+    if (ctx->saved_data["has_bias"].toBool()) dbias = torch::zeros_like(dweight);
+    with_numbers(dy.scalar_type(), [&](auto number) {
+      using Number = decltype(number);
+      differentiate_rows<Number>({.sum = numbers<float>(sum),
+                                  .weight = numbers<float>(saved[1]),
+                                  .mean = numbers<float>(saved[2]),
+                                  .factor = numbers<float>(saved[3]),
+                                  .dy = numbers<Number>(dy),
+                                  .dsum = numbers<float>(dsum),
+                                  .rows = rows,
+                                  .c = c,
+                                  .is_centered = ctx->saved_data["is_centered"].toBool(),
+                                  .dx = numbers_to_write<float>(dx),
+                                  .ddelta = numbers_to_write<Number>(ddelta),
+                                  .dweight = numbers_to_write<float>(dweight),
+                                  .dbias = numbers_to_write<float>(dbias)},
+                                 parts);
+    });
     if (has_delta && !is_narrow) ddelta = dx;
     return {dx,
             ddelta,
@@ -95,89 +161,6 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
             torch::Tensor(),
             torch::Tensor(),
             torch::Tensor()};
-  }
-
- private:
-  template <typename Number>
-  static void forward_rows(const torch::Tensor& x,
-                           const torch::Tensor& delta,
-                           const torch::Tensor& weight,
-                           const torch::Tensor& bias,
-                           bool is_centered,
-                           double epsilon,
-                           torch::Tensor& sum,
-                           torch::Tensor& y,
-                           torch::Tensor& mean,
-                           torch::Tensor& factor) {
-    const int64_t c = x.size(-1), rows = x.numel() / c;
-    const auto kernel = norm_kernels<Number>().forward;
-    NormForward<Number> all{.x = numbers<float>(x),
-                            .delta = numbers<Number>(delta),
-                            .weight = numbers<float>(weight),
-                            .bias = numbers<float>(bias),
-                            .rows = rows,
-                            .c = c,
-                            .epsilon = static_cast<float>(epsilon),
-                            .is_centered = is_centered,
-                            .sum = delta.defined() ? numbers_to_write<float>(sum) : nullptr,
-                            .y = numbers_to_write<Number>(y),
-                            .mean = numbers_to_write<float>(mean),
-                            .factor = numbers_to_write<float>(factor)};
-    at::parallel_for(0, rows, std::max<int64_t>(1, 8192 / c), [&](int64_t begin, int64_t end) {
-      NormForward<Number> part = all;
-      part.x = from_row(all.x, begin, c);
-      part.delta = from_row(all.delta, begin, c);
-      part.rows = end - begin;
-      part.sum = from_row(all.sum, begin, c);
-      part.y = from_row(all.y, begin, c);
-      part.mean = all.mean + begin;
-      part.factor = all.factor + begin;
-      kernel(part);
-    });
-  }
-
-  template <typename Number>
-  static void backward_rows(const variable_list& saved,
-                            const torch::Tensor& dy,
-                            const torch::Tensor& dsum,
-                            bool is_centered,
-                            torch::Tensor& dx,
-                            torch::Tensor& ddelta,
-                            torch::Tensor& dweight,
-                            torch::Tensor& dbias) {
-    const int64_t c = dx.size(-1), rows = dx.numel() / c;
-    const auto kernel = norm_kernels<Number>().backward;
-    const NormBackward<Number> all{.sum = numbers<float>(saved[0]),
-                                   .weight = numbers<float>(saved[1]),
-                                   .mean = numbers<float>(saved[2]),
-                                   .factor = numbers<float>(saved[3]),
-                                   .dy = numbers<Number>(dy),
-                                   .dsum = numbers<float>(dsum),
-                                   .rows = rows,
-                                   .c = c,
-                                   .is_centered = is_centered,
-                                   .dx = numbers_to_write<float>(dx),
-                                   .ddelta = numbers_to_write<Number>(ddelta),
-                                   .dweight = numbers_to_write<float>(dweight),
-                                   .dbias = numbers_to_write<float>(dbias)};
-    at::parallel_for(
-        0, dweight.size(0), /*grain_size=*/1, [&](int64_t first_part, int64_t end_part) {
-          for (int64_t p = first_part; p < end_part; ++p) {
-            const int64_t begin = p * kRowsPerPart;
-            NormBackward<Number> part = all;
-            part.rows = std::min(kRowsPerPart, rows - begin);
-            part.sum = from_row(all.sum, begin, c);
-            part.mean = all.mean + begin;
-            part.factor = all.factor + begin;
-            part.dy = from_row(all.dy, begin, c);
-            part.dsum = from_row(all.dsum, begin, c);
-            part.dx = from_row(all.dx, begin, c);
-            part.ddelta = from_row(all.ddelta, begin, c);
-            part.dweight = from_row(all.dweight, p, c);
-            part.dbias = from_row(all.dbias, p, c);
-            kernel(part);
-          }
-        });
   }
 };
 

@@ -81,14 +81,14 @@ void forward_heads(const torch::Tensor& qkv,
   for_each_head(
       qkv, options, [&](const HeadShape& shape, int64_t window, int64_t head, float* scratch) {
         const Number* q = in + window * t * 3 * c + head * d;
-        forward(shape,
-                head_seed(options.seed, window, head),
-                q,
-                q + c,
-                q + 2 * c,
-                result + window * t * c + head * d,
-                sums + (window * options.n_head + head) * t,
-                scratch);
+        forward({.shape = shape,
+                 .seed = head_seed(options.seed, window, head),
+                 .q = q,
+                 .k = q + c,
+                 .v = q + 2 * c,
+                 .out = result + window * t * c + head * d,
+                 .log_sum = sums + (window * options.n_head + head) * t,
+                 .scratch = scratch});
       });
 }
 
@@ -112,18 +112,18 @@ void backward_heads(const torch::Tensor& qkv,
         const int64_t at_qkv = window * t * 3 * c + head * d, at_out = window * t * c + head * d;
         const Number* q = in + at_qkv;
         Number* dq = d_in + at_qkv;
-        backward(shape,
-                 head_seed(options.seed, window, head),
-                 q,
-                 q + c,
-                 q + 2 * c,
-                 result + at_out,
-                 sums + (window * options.n_head + head) * t,
-                 d_result + at_out,
-                 dq,
-                 dq + c,
-                 dq + 2 * c,
-                 scratch);
+        backward({.shape = shape,
+                  .seed = head_seed(options.seed, window, head),
+                  .q = q,
+                  .k = q + c,
+                  .v = q + 2 * c,
+                  .out = result + at_out,
+                  .log_sum = sums + (window * options.n_head + head) * t,
+                  .d_out = d_result + at_out,
+                  .dq = dq,
+                  .dk = dq + c,
+                  .dv = dq + 2 * c,
+                  .scratch = scratch});
       });
 }
 

@@ -115,20 +115,20 @@ torch::Tensor run_head(const HeadShape& shape, const torch::Tensor& qkv_dy, bool
   auto* g = reinterpret_cast<T*>(grads.mutable_data_ptr<Stored>());
   auto* sums = log_sum.mutable_data_ptr<float>();
   auto* room = scratch.mutable_data_ptr<float>();
-  kernels.forward(shape, 9, in, in + size, in + 2 * size, y, sums, room);
+  kernels.forward({shape, 9, in, in + size, in + 2 * size, y, sums, room});
   scratch.fill_(std::nanf(""));
-  kernels.backward(shape,
-                   9,
-                   in,
-                   in + size,
-                   in + 2 * size,
-                   y,
-                   sums,
-                   in + 3 * size,
-                   g,
-                   g + size,
-                   g + 2 * size,
-                   room);
+  kernels.backward({shape,
+                    9,
+                    in,
+                    in + size,
+                    in + 2 * size,
+                    y,
+                    sums,
+                    in + 3 * size,
+                    g,
+                    g + size,
+                    g + 2 * size,
+                    room});
   CHECK(beyond.isnan().all().item<bool>());  // nothing is written behind the working memory
   return torch::cat(
       {out.flatten().to(torch::kFloat32), log_sum, grads.flatten().to(torch::kFloat32)});
