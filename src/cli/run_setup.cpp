@@ -16,13 +16,17 @@ torch::ScalarType resolve_precision(Precision wanted,
                                     const std::string& stored,
                                     const ModelConfig& model,
                                     c10::Device device) {
-  if (wanted == Precision::kFp16 && device.is_cpu()) {
+  const bool has_bf16 = multiplies_bf16(device);
+  const auto precision = wanted != Precision::kAuto ? precision_named(enum_name(wanted)).value()
+                         : stored.empty()           ? automatic_precision(model, device, has_bf16)
+                                                    : stored_precision(stored);
+  require_precision(precision, device, has_bf16);
+  if (precision == torch::kFloat16 && device.is_cpu()) {
     spdlog::warn(
-        "fp16 is meant for GPUs: most CPUs have no instructions for it and take tens of "
-        "times as long as in fp32 or bf16 (train.precision)");
+        "fp16 is meant for GPUs: most CPUs have no instructions for it and take tens of times as "
+        "long as in fp32 or bf16 (train.precision)");
   }
-  if (wanted != Precision::kAuto) return precision_named(enum_name(wanted)).value();
-  return stored.empty() ? automatic_precision(model, device) : stored_precision(stored);
+  return precision;
 }
 
 torch::ScalarType stored_precision(const std::string& name) {

@@ -111,8 +111,9 @@ struct TrainConfig {
             self.precision,
             {.meaning = "`bf16` computes matrix products in bfloat16, weights stay float32; "
                         "`fp16` in half precision with a loss scale that adapts itself, for GPUs "
-                        "without bfloat16; `auto`: on a GPU bf16; on a CPU bf16 where it has "
-                        "instructions for it and `model.n_embed` is at least 64, else fp32"});
+                        "without bfloat16; `auto`: on a GPU bf16, or fp16 where it has no bf16; on "
+                        "a CPU bf16 where it has instructions for it and `model.n_embed` is at "
+                        "least 64, else fp32"});
     v.field("activation_checkpointing",
             self.activation_checkpointing,
             {.meaning = "each block keeps its input only and is computed again in the backward "
