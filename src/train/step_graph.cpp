@@ -71,7 +71,6 @@ StepGraph::StepGraph(torch::Device device) : device_(device) {
 }
 
 StepGraph::~StepGraph() = default;
-StepGraph::StepGraph(StepGraph&&) noexcept = default;
 
 void StepGraph::run(const std::function<void()>& work) {
   const int64_t run = runs_++;

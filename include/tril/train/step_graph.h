@@ -21,7 +21,6 @@ class StepGraph {
 
   explicit StepGraph(torch::Device device);
   ~StepGraph();
-  StepGraph(StepGraph&&) noexcept;
 
   /// One run. ConfigError where the work cannot be recorded, or this LibTorch records none.
   void run(const std::function<void()>& work);
