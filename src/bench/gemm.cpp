@@ -5,6 +5,7 @@
 
 #include "tril/bench/phase_clock.h"
 #include "tril/model/loss.h"
+#include "tril/model/matrix_product.h"
 
 namespace tril {
 
@@ -48,20 +49,14 @@ GemmBench::GemmBench(const std::vector<LinearProducts>& products,
     const auto numbers = [&](int64_t rows, int64_t columns) {
       return torch::empty({rows, columns}, options).normal_(0.0, 0.1);
     };
-    shapes_.push_back({p,
-                       numbers(p.rows, p.in),
-                       numbers(p.out, p.in),
-                       numbers(p.rows, p.out),
-                       torch::empty({p.rows, p.out}, options),
-                       torch::empty({p.rows, p.in}, options),
-                       torch::empty({p.out, p.in}, options)});
+    shapes_.push_back({p, numbers(p.rows, p.in), numbers(p.out, p.in), numbers(p.rows, p.out)});
   }
 }
 
 void GemmBench::multiply(Shape& s) {
-  torch::mm_out(s.y, s.x, s.w.t());    // (rows, in) x (in, out)
-  torch::mm_out(s.dx, s.dy, s.w);      // (rows, out) x (out, in)
-  torch::mm_out(s.dw, s.dy.t(), s.x);  // (out, rows) x (rows, in)
+  linear_product(s.x, s.w);    // (rows, in) x (in, out)
+  input_gradient(s.dy, s.w);   // (rows, out) x (out, in)
+  weight_gradient(s.dy, s.x);  // (out, rows) x (rows, in)
 }
 
 std::vector<GemmSpeed> GemmBench::run(double seconds_per_shape) {

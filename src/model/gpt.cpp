@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tril/model/checkpointed_block.h"
+#include "tril/model/linear.h"
 #include "vocabulary_pieces.h"
 
 namespace tril {
@@ -105,7 +106,7 @@ torch::Tensor GPTImpl::logits(const torch::Tensor& hidden) const {
               "GPT: the gradient of logits needs weights that are always there");
   const torch::Tensor weight = head_weight(), bias = head_bias();
   const torch::Tensor all =  // (..., C) -> (..., padded V)
-      lender == nullptr ? torch::linear(hidden, weight, bias)
+      lender == nullptr ? linear_map(hidden, weight, bias)
                         : logits_in_pieces({*lender, weight, bias, config_.vocab_size}, hidden);
   return all.narrow(-1, 0, config_.vocab_size);  // -> (..., V)
 }

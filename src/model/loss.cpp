@@ -9,6 +9,8 @@
 
 #include "loss_kernel.h"
 #include "tril/model/autocast.h"
+#include "tril/model/linear.h"
+#include "tril/model/matrix_product.h"
 #include "tril/model/step_phase.h"
 #include "vocabulary_pieces.h"
 
@@ -111,17 +113,14 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     for (int64_t first = 0; first < n_rows; first += chunk_rows) {
       const int64_t rows = std::min(chunk_rows, n_rows - first);
       const torch::Tensor x_chunk = x.narrow(0, first, rows);
-      torch::Tensor d_logits = torch::linear(x_chunk, w, b);  // (rows, padded V)
+      torch::Tensor d_logits = linear_product(x_chunk, w, b);  // (rows, padded V)
       losses.push_back(
           cross_entropy_and_gradient(d_logits, targets.narrow(0, first, rows), vocab_size, factor));
-      dx.push_back(torch::mm(d_logits, w).to(hidden.scalar_type()));  // (rows, C)
-      const torch::Tensor d_logits_t = d_logits.t();
-      if (!dw.defined()) {
-        dw = torch::mm(d_logits_t, x_chunk).to(weight.scalar_type());  // (padded V, C)
-      } else if (dtype == weight.scalar_type()) {
-        dw.addmm_(d_logits_t, x_chunk);
+      dx.push_back(input_gradient(d_logits, w).to(hidden.scalar_type()));  // (rows, C)
+      if (dw.defined()) {
+        add_weight_gradient(dw, d_logits, x_chunk);
       } else {
-        dw.add_(torch::mm(d_logits_t, x_chunk));
+        dw = weight_gradient(d_logits, x_chunk).to(weight.scalar_type());  // (padded V, C)
       }
       if (bias) {
         const torch::Tensor db_chunk = d_logits.sum(0, /*keepdim=*/false, sum_dtype);
@@ -205,7 +204,7 @@ torch::Tensor token_losses(GPT& model, const torch::Tensor& ids, const torch::Te
   for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, hidden.size(0) - first);
     const torch::Tensor log_p =
-        log_probabilities(torch::linear(hidden.narrow(0, first, rows), weight, model->head_bias()),
+        log_probabilities(linear_map(hidden.narrow(0, first, rows), weight, model->head_bias()),
                           model->config().vocab_size);
     losses.push_back(-log_p.gather(1, target.narrow(0, first, rows).unsqueeze(1)).squeeze(1));
   }

@@ -56,7 +56,7 @@ torch::Tensor MultiHeadAttentionImpl::reference(const torch::Tensor& x) {
 
 torch::Tensor MultiHeadAttentionImpl::fused(const torch::Tensor& x) {
   const double dropout = is_training() ? dropout_ : 0.0;
-  const torch::Tensor qkv = torch::linear(x, packed_weight(), packed_bias());  // -> (B, T, 3C)
+  const torch::Tensor qkv = linear_map(x, packed_weight(), packed_bias());  // -> (B, T, 3C)
   const StepPhase phase(kPhaseAttention);
   if (is_packed_attention(qkv)) {
     return packed_attention(qkv,
@@ -117,7 +117,7 @@ torch::Tensor MultiHeadAttentionImpl::forward_cached(const torch::Tensor& x,
                                                      BlockCache& cache,
                                                      int64_t length) {
   const int64_t n_new = x.size(1);
-  const auto [q, k, v] = split(torch::linear(x, cache.qkv_weight, cache.qkv_bias), length);
+  const auto [q, k, v] = split(linear_map(x, cache.qkv_weight, cache.qkv_bias), length);
   // A shifted head finds position j + 1 by the key of j, and the first position by its own.
   const int64_t n_shift = n_shift_head_, n_plain = n_head_ - n_shift_head_;
   cache.keys.narrow(1, n_shift, n_plain)

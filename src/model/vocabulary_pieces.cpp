@@ -4,7 +4,9 @@
 #include <limits>
 #include <vector>
 
+#include "tril/model/linear.h"
 #include "tril/model/loss.h"
+#include "tril/model/matrix_product.h"
 
 namespace tril {
 namespace {
@@ -98,7 +100,7 @@ struct RunningSoftmax {
 
   void add(const HeadRows& rows, const torch::Tensor& x, const torch::Tensor& targets) {
     for_each_chunk(x.size(0), rows, [&](int64_t first, int64_t n) {
-      const torch::Tensor logits = torch::linear(x.narrow(0, first, n), rows.weight, rows.bias)
+      const torch::Tensor logits = linear_map(x.narrow(0, first, n), rows.weight, rows.bias)
                                        .to(sum.scalar_type());  // (n, count)
       const Located at = locate(targets.narrow(0, first, n), rows.first, rows.count);
       torch::Tensor target = at_target.narrow(0, first, n);
@@ -123,25 +125,19 @@ void add_gradients(const HeadRows& rows,
                    const RunningSoftmax& softmax,
                    double scale,
                    LossAndGradients& result) {
-  const auto add_product = [](torch::Tensor sum, const torch::Tensor& a, const torch::Tensor& b) {
-    if (a.scalar_type() == sum.scalar_type()) {
-      sum.addmm_(a, b);
-    } else {
-      sum.add_(torch::mm(a, b));
-    }
-  };
   for_each_chunk(x.size(0), rows, [&](int64_t first, int64_t n) {
     const torch::Tensor x_chunk = x.narrow(0, first, n);
     torch::Tensor d_logits =
-        torch::linear(x_chunk, rows.weight, rows.bias).to(softmax.sum.scalar_type());
+        linear_product(x_chunk, rows.weight, rows.bias).to(softmax.sum.scalar_type());
     d_logits.sub_(softmax.highest.narrow(0, first, n).unsqueeze(1)).exp_();
     d_logits.mul_((scale / softmax.sum.narrow(0, first, n)).unsqueeze(1));  // (n, count)
     const Located at = locate(targets.narrow(0, first, n), rows.first, rows.count);
     d_logits.scatter_add_(
         1, at.row.unsqueeze(1), at.is_inside.to(d_logits.scalar_type()).mul_(-scale).unsqueeze(1));
     d_logits = d_logits.to(x.scalar_type());
-    add_product(result.d_hidden.narrow(0, first, n), d_logits, rows.weight);
-    add_product(result.d_weight.narrow(0, rows.first, rows.count), d_logits.t(), x_chunk);
+    result.d_hidden.narrow(0, first, n).add_(input_gradient(d_logits, rows.weight));
+    torch::Tensor d_rows = result.d_weight.narrow(0, rows.first, rows.count);
+    add_weight_gradient(d_rows, d_logits, x_chunk);
     if (result.d_bias.defined()) {
       result.d_bias.narrow(0, rows.first, rows.count)
           .add_(d_logits.sum(0, /*keepdim=*/false, result.d_bias.scalar_type()));
@@ -164,7 +160,7 @@ torch::Tensor logits_in_pieces(const LentHead& head, const torch::Tensor& x) {
   std::vector<torch::Tensor> logits;
   for (size_t piece = 0; piece < pieces.count(); ++piece) {
     const BorrowedWeights borrowed(&head.lender, pieces.unit(piece));
-    logits.push_back(torch::linear(
+    logits.push_back(linear_map(
         x,
         head.lender.rows(head.weight, pieces, piece),
         head.bias.defined() ? head.lender.rows(head.bias, pieces, piece) : torch::Tensor()));

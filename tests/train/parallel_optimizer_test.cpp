@@ -189,6 +189,7 @@ TEST_CASE("frozen embeddings are there whole, whatever is lent", "[distributed][
   for (const std::string frozen : {"token_embedding.*", "lm_head.*"}) {
     OptimizerConfig config = optimizer_config(OptimizerName::kAdamW, /*grad_clip=*/0);
     config.frozen = frozen;
+    config.epsilon = 1e-3;  // a few gradients here are 1e-4, and their last bits differ
     for_each_rank(2, [&](ProcessGroup& group) {
       const Outcome whole = train(&group, config, Shard::kOptimizer, 3, {}, model);
       const Outcome shared = train(&group, config, Shard::kFull, 3, {}, model);

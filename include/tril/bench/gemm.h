@@ -52,8 +52,7 @@ class GemmBench {
  private:
   struct Shape {
     LinearProducts products;
-    torch::Tensor x, w, dy;   ///< (rows, in), (out, in), (rows, out)
-    torch::Tensor y, dx, dw;  ///< results, of the same sizes
+    torch::Tensor x, w, dy;  ///< (rows, in), (out, in), (rows, out)
   };
   static void multiply(Shape& shape);
 
