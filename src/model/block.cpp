@@ -10,10 +10,10 @@ BlockImpl::BlockImpl(const ModelConfig& config, const AttentionTables& tables)
   ffn = register_module("ffn", FeedForward(config));
 }
 
-torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
-  const auto [stream, to_attn] = ln1->add(x);
-  const auto [h, to_ffn] = ln2->add(stream, residual_dropout(attn(to_attn)));
-  return h + residual_dropout(ffn(to_ffn));
+Residual BlockImpl::forward(const Residual& in) {
+  const auto [x, to_attn] = ln1->add(in.x, in.delta);
+  const auto [h, to_ffn] = ln2->add(x, residual_dropout(attn(to_attn)));
+  return {h, residual_dropout(ffn(to_ffn))};
 }
 
 torch::Tensor BlockImpl::forward_cached(const torch::Tensor& x, BlockCache& cache, int64_t length) {

@@ -77,8 +77,8 @@ int64_t kept_blocks(int64_t n_blocks) {
 
 torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
   WeightLender* lender = weight_lender();
-  torch::Tensor x = embed(ids, /*first_position=*/0);
-  if (config_.dropout > 0.0) x = torch::dropout(x, config_.dropout, is_training());
+  Residual stream{embed(ids, /*first_position=*/0), {}};
+  if (config_.dropout > 0.0) stream.x = torch::dropout(stream.x, config_.dropout, is_training());
   const bool keep_inputs_only =
       checkpoint_activations_ && is_training() && torch::GradMode::is_enabled();
   TORCH_CHECK(lender == nullptr || keep_inputs_only || !torch::GradMode::is_enabled(),
@@ -90,10 +90,11 @@ torch::Tensor GPTImpl::forward_hidden(const torch::Tensor& ids) {
     // The backward pass begins with the last blocks: what they keep is needed for the least time.
     const auto n_kept = lender == nullptr ? kept_blocks(config_.n_blocks) : 0;
     const bool is_kept = static_cast<int64_t>(i) >= config_.n_blocks - n_kept;
-    x = keep_inputs_only && !is_kept ? checkpointed_forward(block, x, lender, unit)
-                                     : block->forward(x);
+    stream = keep_inputs_only && !is_kept
+                 ? Residual{checkpointed_forward(block, stream.sum(), lender, unit), {}}
+                 : block->forward(stream);
   }
-  return final_norm(x);
+  return final_norm->add(stream.x, stream.delta).normed;
 }
 
 torch::Tensor GPTImpl::forward(const torch::Tensor& ids) {

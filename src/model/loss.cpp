@@ -99,14 +99,14 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                          x,
                          targets,
                          row_scale,
-                         hidden.scalar_type());
-      ctx->save_for_backward({all.d_hidden, all.d_weight, all.d_bias});
+                         weight.scalar_type());
+      ctx->save_for_backward({all.d_hidden.to(hidden.scalar_type()), all.d_weight, all.d_bias});
       return all.loss;
     }
     const torch::Tensor w = weight.to(dtype);
     const torch::Tensor b = bias ? bias->to(dtype) : torch::Tensor();
     const int64_t chunk_rows = loss_chunk_rows(w.size(0));
-    const auto sum_dtype = hidden.scalar_type();
+    const auto sum_dtype = weight.scalar_type();
     const double factor = logit_gradient_factor(dtype, std::min(chunk_rows, n_rows), row_scale);
     torch::Tensor dw, db;
     std::vector<torch::Tensor> losses, dx;

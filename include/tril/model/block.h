@@ -11,14 +11,23 @@
 
 namespace tril {
 
+/// The residual stream between two blocks, x + delta, not added up yet: the next norm does that
+/// in its own pass.
+struct Residual {
+  torch::Tensor x;      ///< (B, T, C)
+  torch::Tensor delta;  ///< (B, T, C) in the type of products; undefined: none
+
+  torch::Tensor sum() const { return delta.defined() ? x + delta : x; }
+};
+
 /// Pre-norm block: x + attn(ln1(x)), then x + ffn(ln2(x)).
-///   x        (B, T, C)
-///   returns  (B, T, C)
 class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const ModelConfig& config, const AttentionTables& tables);
 
-  torch::Tensor forward(const torch::Tensor& x);
+  Residual forward(const Residual& in);
+  /// (B, T, C) -> (B, T, C)
+  torch::Tensor forward(const torch::Tensor& x) { return forward(Residual{x, {}}).sum(); }
   bool has_dropout() const { return dropout_ > 0.0; }
   torch::Tensor forward_cached(const torch::Tensor& x, BlockCache& cache, int64_t length);
 
