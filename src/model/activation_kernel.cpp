@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "bf16_rounding.h"
 #include "dispatch.h"
 #include "tril/base/vector_math.h"
 

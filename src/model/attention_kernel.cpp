@@ -5,6 +5,7 @@
 
 #include "attention_rows.h"
 #include "attention_tiles.h"
+#include "bf16_rounding.h"
 #include "dispatch.h"
 
 // The matrix multiplication of the BLAS that LibTorch brings (Fortran's interface: column-major).

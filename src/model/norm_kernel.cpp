@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bf16_rounding.h"
 #include "dispatch.h"
 #include "tril/base/vector_math.h"
 

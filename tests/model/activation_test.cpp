@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "../../src/model/activation_kernel.h"
+#include "../../src/model/bf16_rounding.h"
 #include "support/catch.h"
 #include "support/tensor_matchers.h"
 #include "tril/model/activation.h"
@@ -30,6 +33,29 @@ TEST_CASE("activation kernels: value and derivative equal the exact ones in doub
              x.numel());
       CHECK_CLOSE(y, value, 2e-6);  // a few roundings of float32
       CHECK_CLOSE(dy, exact.grad(), 2e-6);
+    }
+  }
+}
+
+TEST_CASE("runs of numbers are rounded to bfloat16 as LibTorch does it", "[model]") {
+  torch::manual_seed(7);
+  for (const int64_t n : {0, 1, 15, 16, 17, 1000}) {
+    torch::Tensor x = torch::randn({n}) * torch::randn({n}).mul(20).exp();
+    if (n > 4) {
+      const float kHalfway = 1.00390625F;  // between two bfloat16 numbers: to the even one
+      x[0] = kHalfway;
+      x[1] = 1.01171875F;
+      x[2] = std::numeric_limits<float>::infinity();
+      x[3] = std::numeric_limits<float>::quiet_NaN();
+      x[4] = 3.4e38F;  // rounds to infinity
+    }
+    const torch::Tensor expected = x.to(torch::kBFloat16);
+    for (const auto round :
+         {static_cast<void (*)(const float*, Bf16*, int64_t)>(store_all), store_all_portable}) {
+      torch::Tensor y = torch::full({n + 1}, 7.0, torch::kBFloat16);
+      round(x.const_data_ptr<float>(), static_cast<Bf16*>(y.mutable_data_ptr()), n);
+      CHECK(torch::allclose(y.narrow(0, 0, n), expected, 0, 0, /*equal_nan=*/true));
+      CHECK(y[n].item<float>() == 7.0F);
     }
   }
 }

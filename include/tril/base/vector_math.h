@@ -57,10 +57,6 @@ template <typename T>
 TRIL_INLINE void to_floats(const T* __restrict x, float* __restrict out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = to_float(x[i]);
 }
-template <typename T>
-TRIL_INLINE void store_all(const float* __restrict x, T* __restrict out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) store(x[i], out + i);
-}
 
 /// All bits of a number mixed into all bits (C. Wellons' lowbias32).
 TRIL_INLINE uint32_t mix_bits(uint32_t x) {
