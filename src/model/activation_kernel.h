@@ -8,7 +8,7 @@
 
 namespace tril {
 
-/// y[i] = f(x[i]) and dy[i] = f'(x[i]) for n numbers. Pointers may not overlap.
+/// y[i] = f(x[i]) and, unless dy is null, dy[i] = f'(x[i]) for n numbers. Pointers may not overlap.
 template <typename T>
 using ActivationKernel = void (*)(const T* x, T* y, T* dy, int64_t n);
 

@@ -12,6 +12,7 @@
 #include "tril/base/error.h"
 #include "tril/base/file.h"
 #include "tril/base/json.h"
+#include "tril/model/matrix_product.h"
 #include "tril/train/metrics.h"
 
 namespace tril {
@@ -32,13 +33,12 @@ double measure(torch::Device device, torch::ScalarType type) {
   const torch::NoGradGuard no_grad;
   const int64_t n = device.is_cpu() ? 768 : 8192;
   const torch::Tensor a = torch::full({n, n}, 0.5, torch::dtype(type).device(device));
-  torch::Tensor c = torch::empty_like(a);
   const double flops = 2.0 * static_cast<double>(n * n * n);
   double best_seconds = 1e9;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 1000; ++i) {
     const auto before = std::chrono::steady_clock::now();
-    torch::mm_out(c, a, a);
+    const torch::Tensor c = linear_product(a, a);
     c.narrow(0, 0, 1).narrow(1, 0, 1).to(torch::kCPU);  // waits for the device
     const auto after = std::chrono::steady_clock::now();
     if (i > 0) {  // the first one warms up
@@ -54,7 +54,8 @@ double measure(torch::Device device, torch::ScalarType type) {
 double peak_matmul_rate(torch::Device device, torch::ScalarType type, int64_t threads) {
   try {
     const std::filesystem::path path = cache_folder() / "peak_rate.json";
-    const std::string key = fmt::format("{}, {}, {} threads, {}, LibTorch {}",
+    // "linear": measured with the products of a step (entries without it are older programs').
+    const std::string key = fmt::format("{}, {}, {} threads, {}, LibTorch {}, linear",
                                         processor_name(),
                                         device.str(),
                                         threads,
