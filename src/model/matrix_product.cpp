@@ -70,9 +70,9 @@ torch::Tensor weight_gradient(const torch::Tensor& dy, const torch::Tensor& x) {
   if (!multiplies_directly(dy) || dy.scalar_type() != torch::kFloat32) {
     return torch::mm(dy.t(), x);
   }
-  // The left matrix must lie row by row: the smaller one is turned, and with it the result.
-  const int64_t rows = dy.size(0), out = dy.size(1), in = x.size(1);
-  if (rows * out <= rows * in + in * out) return multiply_directly(transposed(dy), x.t(), {});
+  // The left matrix must lie row by row: one of the two is turned, and with x the result. The wider
+  // one is, as products with many rows are the faster ones.
+  if (dy.size(1) >= x.size(1)) return multiply_directly(transposed(dy), x.t(), {});
   return transposed(multiply_directly(transposed(x), dy.t(), {}));
 }
 

@@ -62,23 +62,35 @@ template ColumnSumsKernel<Bf16> column_sums_kernel_portable();
 
 void transpose_block(
     const float* x, int64_t stride, int64_t rows, int64_t columns, float* out, int64_t out_stride) {
-  constexpr int64_t kStrip = 16;  // rows, which become whole cache lines of `out`
-  for (int64_t first = 0; first < rows; first += kStrip) {
-    const int64_t end = std::min(rows, first + kStrip);
-    int64_t j = 0;
+  constexpr int64_t kLine = 16;  // floats in a cache line
+  const int64_t whole_rows = rows / kLine * kLine, whole_columns = columns / kLine * kLine;
+  const auto one_by_one = [&](int64_t first_row, int64_t first_column, int64_t end_column) {
+    for (int64_t j = first_column; j < end_column; ++j) {
+      for (int64_t i = first_row; i < rows; ++i) out[j * out_stride + i] = x[i * stride + j];
+    }
+  };
 #if defined(__x86_64__)
-    if (end - first == kStrip) {
-      for (; j + 4 <= columns; j += 4) {
-        for (int64_t i = first; i < end; i += 4) {
+  // Down the rows, a line's width at a time: whole lines are read, and whole ones written, four
+  // at a time, which lie far apart and share a place in the first-level cache. The processor does
+  // not guess where the next rows are.
+  constexpr int64_t kAhead = 64;  // rows
+  for (int64_t left = 0; left < whole_columns; left += kLine) {
+    for (int64_t top = 0; top < whole_rows; top += kLine) {
+      for (int64_t i = top + kAhead; i < std::min(top + kAhead + kLine, rows); ++i) {
+        __builtin_prefetch(x + i * stride + left);
+      }
+      for (int64_t j = left; j < left + kLine; j += 4) {
+        for (int64_t i = top; i < top + kLine; i += 4) {
           transpose_4x4(x + i * stride + j, stride, out + j * out_stride + i, out_stride);
         }
       }
     }
-#endif
-    for (; j < columns; ++j) {
-      for (int64_t i = first; i < end; ++i) out[j * out_stride + i] = x[i * stride + j];
-    }
   }
+  one_by_one(whole_rows, 0, whole_columns);
+  one_by_one(0, whole_columns, columns);
+#else
+  one_by_one(0, 0, columns);
+#endif
 }
 
 }  // namespace tril
