@@ -5,7 +5,6 @@
 
 #include "attention_rows.h"
 #include "attention_tiles.h"
-#include "bf16_rounding.h"
 #include "dispatch.h"
 
 // The matrix multiplication of the BLAS that LibTorch brings (Fortran's interface: column-major).
@@ -152,16 +151,14 @@ TRIL_INLINE void head_backward(const HeadBackward<T>& head) {
     multiply(Op::kTransposed, Op::kPlain, columns, d, rows, 1.0F, ds, t, q_block, d, add, dks, d);
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t at = (first + i) * shape.qkv_stride;
-      turn_gradient_back(shape, first + i, q + at, dqs + i * d);
-      store_all(dqs + i * d, dq + at, d);
+      store_query_or_key_gradient(shape, first + i, q + at, dqs + i * d, dq + at);
     }
   }
   float* const key_gradients = unshift_key_gradients(shape, dks, d);
   for (int64_t i = 0; i < t; ++i) {
     const int64_t at = i * shape.qkv_stride;
-    turn_gradient_back(shape, i, k + at, key_gradients + i * d);
-    store_all(key_gradients + i * d, dk + at, d);
-    store_all(dvs + i * d, dv + at, d);
+    store_query_or_key_gradient(shape, i, k + at, key_gradients + i * d, dk + at);
+    for (int64_t j = 0; j < d; ++j) store(dvs[i * d + j], dv + at + j);
   }
 }
 

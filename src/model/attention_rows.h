@@ -50,24 +50,21 @@ TRIL_INLINE void rotate_row(float* __restrict x,
   }
 }
 
-/// A query or key as the scores see it: `row` (D) normalised, and rotated by its position.
-TRIL_INLINE void turn_row(const HeadShape& shape, int64_t position, float* __restrict row) {
-  const int64_t d = shape.head_size, half = d / 2;
-  if (shape.qk_norm) {
-    const float factor = inverse_rms(row, d, shape.norm_epsilon);
-    for (int64_t j = 0; j < d; ++j) row[j] *= factor;
-  }
-  if (shape.cos != nullptr) {
-    rotate_row(row, shape.cos + position * half, shape.sin + position * half, half, 1.0F);
-  }
-}
-
 /// Queries or keys, normalised and rotated. (T, D) packed.
 template <typename T>
 TRIL_INLINE void load_queries_or_keys(const HeadShape& shape, const T* from, float* to) {
   const int64_t d = shape.head_size;
   load_rows(from, shape.qkv_stride, shape.n_positions, d, to);
-  for (int64_t i = 0; i < shape.n_positions; ++i) turn_row(shape, i, to + i * d);
+  for (int64_t i = 0; i < shape.n_positions; ++i) {
+    float* __restrict row = to + i * d;
+    if (shape.qk_norm) {
+      const float factor = inverse_rms(row, d, shape.norm_epsilon);
+      for (int64_t j = 0; j < d; ++j) row[j] *= factor;
+    }
+    if (shape.cos != nullptr) {
+      rotate_row(row, shape.cos + i * (d / 2), shape.sin + i * (d / 2), d / 2, 1.0F);
+    }
+  }
 }
 
 /// Keys as the scores see them: the first T rows of `to`, (T + 1, D).
@@ -86,13 +83,11 @@ TRIL_INLINE float* unshift_key_gradients(const HeadShape& shape, float* dks, int
   return dks + stride;
 }
 
-/// The gradient of one query or key, `grad` (D), back through rotation and norm, in place; x is
-/// what was loaded. Norm: y = x r, dx = r (dy - y mean(dy y)).
+/// The gradient of one query or key, `grad` (D), back through rotation and norm; x is what was
+/// loaded. Norm: y = x r, dx = r (dy - y mean(dy y)).
 template <typename T>
-TRIL_INLINE void turn_gradient_back(const HeadShape& shape,
-                                    int64_t position,
-                                    const T* x,
-                                    float* __restrict grad) {
+TRIL_INLINE void store_query_or_key_gradient(
+    const HeadShape& shape, int64_t position, const T* x, float* __restrict grad, T* out) {
   const int64_t d = shape.head_size, half = d / 2;
   if (shape.cos != nullptr) {
     rotate_row(grad, shape.cos + position * half, shape.sin + position * half, half, -1.0F);
@@ -110,6 +105,7 @@ TRIL_INLINE void turn_gradient_back(const HeadShape& shape,
     const float along = products * r * r / n;
     for (int64_t j = 0; j < d; ++j) grad[j] = r * (grad[j] - to_float(x[j]) * along);
   }
+  for (int64_t j = 0; j < d; ++j) store(grad[j], out + j);
 }
 
 TRIL_INLINE uint32_t row_key(uint32_t seed, int64_t row) {
@@ -185,11 +181,11 @@ TRIL_INLINE void score_gradient_row(const HeadShape& shape,
 }
 
 /// sum(dy * y) of one row.
-template <typename A, typename B>
-TRIL_INLINE float product_of_rows(const A* __restrict dy, const B* __restrict y, int64_t d) {
+template <typename T>
+TRIL_INLINE float product_of_rows(const float* __restrict dy, const T* __restrict y, int64_t d) {
   float sum = 0.0F;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < d; ++j) sum += to_float(dy[j]) * to_float(y[j]);
+  for (int64_t j = 0; j < d; ++j) sum += dy[j] * to_float(y[j]);
   return sum;
 }
 
